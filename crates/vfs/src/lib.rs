@@ -2,20 +2,29 @@
 
 #![deny(unsafe_code)]
 
+mod api;
 mod backend;
 mod error;
+mod handle;
+mod layers;
 mod metadata;
+mod mount;
 mod options;
 pub mod path;
 #[allow(dead_code)] // removed with its first user
 mod sharded;
 mod watch;
 
+#[cfg(feature = "glob")]
+pub use api::Glob;
+pub use api::{DirList, FileStream, VfsFile, Walk, WalkEntry};
 pub use backend::{Capabilities, DirEntry, File, FileSystem};
 pub use error::{BackendError, BackendResult, Error, ErrorKind, Result};
+pub use layers::{ReadOnlyFs, SubdirFs};
 pub use metadata::{
     Device, FileId, FileType, Metadata, MetadataChange, Owner, Statfs, TimeChange, Timestamp,
 };
+pub use mount::{MountId, MountOptions, Vfs};
 pub use options::{
     Allocation, NewNode, NodeKind, OpenOptions, RenameMode, Seek, SyncScope, XattrMode,
 };

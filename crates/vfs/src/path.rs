@@ -49,6 +49,18 @@ impl VfsPath {
         }
     }
 
+    /// Takes bytes that are known to be normal: a part of a normal path.
+    #[inline]
+    pub(crate) fn from_normal(bytes: &[u8]) -> &VfsPath {
+        debug_assert!(matches!(check(bytes), Ok(Form::Normal)));
+        VfsPath::ref_cast(bytes)
+    }
+
+    /// For messages about a caller's path that is not normal: its bytes as they are.
+    pub(crate) fn unchecked(bytes: &[u8]) -> &VfsPath {
+        VfsPath::ref_cast(bytes.strip_prefix(b"/").unwrap_or(bytes))
+    }
+
     /// The path's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

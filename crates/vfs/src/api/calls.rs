@@ -1,0 +1,459 @@
+//! The calls of `std::fs` on a tree.
+//!
+//! All follow symbolic links in the middle of a path. At its end, those that act on contents
+//! (`open`, `read`, `metadata`, `read_dir`, ...) follow; those that act on the name
+//! (`remove_file`, `rename`, `symlink_metadata`, `read_link`, ...) do not.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::backend::{DirEntry, FileSystem};
+use crate::error::{BackendError, BackendResult, ErrorKind, Result};
+use crate::metadata::{FileType, Metadata, MetadataChange, Statfs};
+use crate::mount::Vfs;
+use crate::mount::resolve::Last;
+use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::path::{AsPath, VfsPath, normalize};
+use crate::watch::{WatchGuard, WatchSink};
+
+use super::file::VfsFile;
+use super::list::DirList;
+
+/// Normalises the caller's path, calls, and names operation and path in an error.
+#[inline]
+fn with_path<T>(
+    operation: &'static str,
+    path: &(impl AsPath + ?Sized),
+    call: impl FnOnce(&VfsPath) -> BackendResult<T>,
+) -> Result<T> {
+    let bytes = path.path_bytes();
+    let answer = match normalize(&bytes) {
+        Ok(Cow::Borrowed(path)) => call(path),
+        Ok(Cow::Owned(path)) => call(&path),
+        Err(error) => Err(error),
+    };
+    answer.map_err(|error| named(error, operation, &bytes))
+}
+
+#[cold]
+fn named(error: BackendError, operation: &'static str, bytes: &[u8]) -> crate::Error {
+    match normalize(bytes) {
+        Ok(path) => error.at(operation, &path),
+        Err(_) => error.at(operation, VfsPath::unchecked(bytes)),
+    }
+}
+
+impl Vfs {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// As [`FileSystem::open`].
+    #[inline]
+    pub fn open(&self, path: impl AsPath) -> Result<VfsFile> {
+        self.open_with(path, &OpenOptions::reading())
+    }
+
+    /// Opens a file for writing: made where there is none, else cut to length 0.
+    ///
+    /// # Errors
+    /// As [`FileSystem::open`].
+    pub fn create(&self, path: impl AsPath) -> Result<VfsFile> {
+        self.open_with(path, &OpenOptions::writing())
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// As [`FileSystem::open`].
+    #[inline]
+    pub fn open_with(&self, path: impl AsPath, options: &OpenOptions) -> Result<VfsFile> {
+        with_path("open", &path, |path| {
+            let (file, salt) =
+                self.resolving(path, Last::Follow, |path| self.open_bare(path, options))?;
+            Ok(VfsFile::new(file, salt, options.append, path))
+        })
+    }
+
+    /// What is known of a file; of a symbolic link's target.
+    ///
+    /// # Errors
+    /// As [`FileSystem::metadata`].
+    #[inline]
+    pub fn metadata(&self, path: impl AsPath) -> Result<Metadata> {
+        with_path("metadata", &path, |path| self.followed_metadata(path))
+    }
+
+    #[inline]
+    pub(super) fn followed_metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
+        self.resolving(path, Last::Follow, |path| {
+            let metadata = FileSystem::metadata(self, path)?;
+            match metadata.is_symlink() {
+                // Has the link at the end resolved like one in the middle.
+                true => Err(ErrorKind::SymlinkInPath.into()),
+                false => Ok(metadata),
+            }
+        })
+    }
+
+    /// What is known of a file; of a symbolic link itself.
+    ///
+    /// # Errors
+    /// As [`FileSystem::metadata`].
+    pub fn symlink_metadata(&self, path: impl AsPath) -> Result<Metadata> {
+        with_path("metadata", &path, |path| {
+            self.resolving(path, Last::Keep, |path| FileSystem::metadata(self, path))
+        })
+    }
+
+    /// Whether something has this name; a symbolic link counts, wherever it points.
+    ///
+    /// # Errors
+    /// What a backend meets; a missing or unsuitable component is `false`, not an error.
+    #[inline]
+    pub fn exists(&self, path: impl AsPath) -> Result<bool> {
+        with_path("exists", &path, |path| {
+            self.resolving(path, Last::Keep, |path| FileSystem::exists(self, path))
+        })
+    }
+
+    /// The entries of a directory.
+    ///
+    /// # Errors
+    /// As [`FileSystem::read_dir`]; `TooLarge` when the names take over 4 GiB.
+    pub fn read_dir(&self, path: impl AsPath) -> Result<DirList> {
+        with_path("read directory", &path, |path| self.list(path))
+    }
+
+    pub(super) fn list(&self, path: &VfsPath) -> BackendResult<DirList> {
+        let mut list = DirList::default();
+        let mut fits = true;
+        self.visit(path, &mut |entry| {
+            fits = list.push(entry);
+            if fits { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        if fits { Ok(list) } else { Err(ErrorKind::TooLarge.into()) }
+    }
+
+    fn visit(
+        &self,
+        path: &VfsPath,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> BackendResult<()> {
+        match FileSystem::read_dir(self, path, visit) {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::SymlinkInPath | ErrorKind::NotADirectory) =>
+            {
+                // Either a link in the way, or the path itself is one.
+                let resolved = self.resolve(path, Last::Follow)?;
+                match *resolved == *path {
+                    true => Err(error),
+                    false => FileSystem::read_dir(self, &resolved, visit),
+                }
+            }
+            answer => answer,
+        }
+    }
+
+    /// Calls `visit` for each entry of a directory, in the backend's order, until it breaks:
+    /// nothing is collected, so a huge directory takes no memory. `visit` must not call the
+    /// same tree.
+    ///
+    /// # Errors
+    /// As [`FileSystem::read_dir`].
+    pub fn visit_dir(
+        &self,
+        path: impl AsPath,
+        mut visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        with_path("read directory", &path, |path| self.visit(path, &mut visit))
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// As [`FileSystem::read_link`].
+    pub fn read_link(&self, path: impl AsPath) -> Result<Vec<u8>> {
+        with_path("read link", &path, |path| {
+            self.resolving(path, Last::Keep, |path| FileSystem::read_link(self, path))
+        })
+    }
+
+    /// The whole contents of a file.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open) and [`VfsFile::read_at`].
+    pub fn read(&self, path: impl AsPath) -> Result<Vec<u8>> {
+        let mut contents = Vec::new();
+        self.open(path)?.read_to_end_at(&mut contents, 0)?;
+        Ok(contents)
+    }
+
+    /// The whole contents of a file of UTF-8 text.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); `InvalidArgument` when the contents are not UTF-8.
+    pub fn read_to_string(&self, path: impl AsPath) -> Result<String> {
+        String::from_utf8(self.read(&path)?).map_err(|error| {
+            let error = BackendError::new(ErrorKind::InvalidArgument, error.utf8_error());
+            named(error, "read", &path.path_bytes())
+        })
+    }
+
+    /// Makes a file with these contents, or replaces the contents of the one there is. Not
+    /// atomic: to replace a file in one step, write another and [`rename`](Self::rename) it.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create) and [`VfsFile::write_at`].
+    pub fn write(&self, path: impl AsPath, contents: impl AsRef<[u8]>) -> Result<()> {
+        self.create(path)?.write_all_at(contents.as_ref(), 0)
+    }
+
+    fn make(&self, operation: &'static str, path: &impl AsPath, node: &NewNode<'_>) -> Result<()> {
+        with_path(operation, path, |path| {
+            self.resolving(path, Last::Keep, |path| FileSystem::create(self, path, node)).map(drop)
+        })
+    }
+
+    /// Makes an empty directory.
+    ///
+    /// # Errors
+    /// As [`FileSystem::create`].
+    pub fn create_dir(&self, path: impl AsPath) -> Result<()> {
+        self.make("create directory", &path, &NewNode::directory())
+    }
+
+    /// Makes a directory and whatever leads to it; one that exists is left as it is.
+    ///
+    /// # Errors
+    /// As [`FileSystem::create`]; `NotADirectory` when a file is in the way.
+    pub fn create_dir_all(&self, path: impl AsPath) -> Result<()> {
+        with_path("create directory", &path, |path| {
+            for directory in path.ancestors().skip(1).chain([path]) {
+                let made = self.resolving(directory, Last::Keep, |path| {
+                    FileSystem::create(self, path, &NewNode::directory())
+                });
+                match made {
+                    Ok(_) => {}
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            match self.followed_metadata(path)?.is_dir() {
+                true => Ok(()),
+                false => Err(ErrorKind::NotADirectory.into()),
+            }
+        })
+    }
+
+    /// Makes a node of any kind but a regular file.
+    ///
+    /// # Errors
+    /// As [`FileSystem::create`].
+    pub fn create_node(&self, path: impl AsPath, node: &NewNode<'_>) -> Result<()> {
+        self.make("create", &path, node)
+    }
+
+    /// Makes a symbolic link at `path` that says `target`. (The order of arguments is
+    /// target first, as in `std::os::unix::fs::symlink`.)
+    ///
+    /// # Errors
+    /// As [`FileSystem::create`].
+    pub fn symlink(&self, target: impl AsPath, path: impl AsPath) -> Result<()> {
+        self.make("symlink", &path, &NewNode::symlink(&target.path_bytes()))
+    }
+
+    /// Gives the file at `original` the further name `path`.
+    ///
+    /// # Errors
+    /// As [`FileSystem::link`]; `CrossesMounts`.
+    pub fn hard_link(&self, original: impl AsPath, path: impl AsPath) -> Result<()> {
+        self.two("link", &original, &path, |from, to| FileSystem::link(self, from, to))
+    }
+
+    /// Renames, replacing what has the name, atomically.
+    ///
+    /// # Errors
+    /// As [`FileSystem::rename`]; `CrossesMounts`.
+    pub fn rename(&self, from: impl AsPath, to: impl AsPath) -> Result<()> {
+        self.rename_with(from, to, RenameMode::Replace)
+    }
+
+    /// Renames in the given mode.
+    ///
+    /// # Errors
+    /// As [`FileSystem::rename`]; `CrossesMounts`.
+    pub fn rename_with(&self, from: impl AsPath, to: impl AsPath, mode: RenameMode) -> Result<()> {
+        self.two("rename", &from, &to, |from, to| FileSystem::rename(self, from, to, mode))
+    }
+
+    fn two(
+        &self,
+        operation: &'static str,
+        from: &impl AsPath,
+        to: &impl AsPath,
+        call: impl Fn(&VfsPath, &VfsPath) -> BackendResult<()>,
+    ) -> Result<()> {
+        let to_bytes = to.path_bytes();
+        let to = normalize(&to_bytes).map_err(|error| named(error, operation, &to_bytes))?;
+        with_path(operation, from, |from| match call(from, &to) {
+            Err(error) if error.kind() == ErrorKind::SymlinkInPath => {
+                call(&self.resolve(from, Last::Keep)?, &self.resolve(&to, Last::Keep)?)
+            }
+            answer => answer,
+        })
+    }
+
+    /// Removes a name that is not a directory.
+    ///
+    /// # Errors
+    /// As [`FileSystem::remove_file`].
+    pub fn remove_file(&self, path: impl AsPath) -> Result<()> {
+        with_path("remove file", &path, |path| {
+            self.resolving(path, Last::Keep, |path| FileSystem::remove_file(self, path))
+        })
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// As [`FileSystem::remove_dir`].
+    pub fn remove_dir(&self, path: impl AsPath) -> Result<()> {
+        with_path("remove directory", &path, |path| {
+            self.resolving(path, Last::Keep, |path| FileSystem::remove_dir(self, path))
+        })
+    }
+
+    /// Removes a directory with everything below it. Links are removed, not followed. Not
+    /// atomic: after an error a part may be gone.
+    ///
+    /// # Errors
+    /// As [`remove_dir`](Self::remove_dir) and [`remove_file`](Self::remove_file); `Busy` when
+    /// a mount point lies below.
+    pub fn remove_dir_all(&self, path: impl AsPath) -> Result<()> {
+        with_path("remove directory", &path, |path| {
+            let path = self.resolve(path, Last::Keep)?;
+            match FileSystem::metadata(self, &path)?.is_dir() {
+                true => self.remove_tree(&path),
+                false => Err(ErrorKind::NotADirectory.into()),
+            }
+        })
+    }
+
+    fn remove_tree(&self, path: &VfsPath) -> BackendResult<()> {
+        // The depth of the tree is not the caller's choice alone, so no recursion.
+        let mut pending = vec![(path.to_owned(), false)];
+        while let Some((path, emptied)) = pending.pop() {
+            if emptied {
+                FileSystem::remove_dir(self, &path)?;
+                continue;
+            }
+            let list = self.list(&path)?;
+            pending.push((path.clone(), true));
+            for entry in list.iter() {
+                let child = path.join_name(entry.name)?;
+                match entry.file_type {
+                    FileType::Directory => pending.push((child, false)),
+                    _ => FileSystem::remove_file(self, &child)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes metadata; of a symbolic link's target.
+    ///
+    /// # Errors
+    /// As [`FileSystem::set_metadata`].
+    pub fn set_metadata(&self, path: impl AsPath, change: &MetadataChange) -> Result<()> {
+        with_path("set metadata", &path, |path| {
+            let path = self.resolve(path, Last::Follow)?;
+            FileSystem::set_metadata(self, &path, change)
+        })
+    }
+
+    /// The value of an extended attribute; of a symbolic link's target.
+    ///
+    /// # Errors
+    /// As [`FileSystem::xattr`].
+    pub fn xattr(&self, path: impl AsPath, name: impl AsRef<[u8]>) -> Result<Vec<u8>> {
+        with_path("get attribute", &path, |path| {
+            FileSystem::xattr(self, &self.resolve(path, Last::Follow)?, name.as_ref())
+        })
+    }
+
+    /// The names of all extended attributes; of a symbolic link's target.
+    ///
+    /// # Errors
+    /// As [`FileSystem::xattrs`].
+    pub fn xattrs(&self, path: impl AsPath) -> Result<Vec<Vec<u8>>> {
+        with_path("list attributes", &path, |path| {
+            FileSystem::xattrs(self, &self.resolve(path, Last::Follow)?)
+        })
+    }
+
+    /// Sets an extended attribute; of a symbolic link's target.
+    ///
+    /// # Errors
+    /// As [`FileSystem::set_xattr`].
+    pub fn set_xattr(
+        &self,
+        path: impl AsPath,
+        name: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        mode: XattrMode,
+    ) -> Result<()> {
+        with_path("set attribute", &path, |path| {
+            let path = self.resolve(path, Last::Follow)?;
+            FileSystem::set_xattr(self, &path, name.as_ref(), value.as_ref(), mode)
+        })
+    }
+
+    /// Removes an extended attribute; of a symbolic link's target.
+    ///
+    /// # Errors
+    /// As [`FileSystem::remove_xattr`].
+    pub fn remove_xattr(&self, path: impl AsPath, name: impl AsRef<[u8]>) -> Result<()> {
+        with_path("remove attribute", &path, |path| {
+            FileSystem::remove_xattr(self, &self.resolve(path, Last::Follow)?, name.as_ref())
+        })
+    }
+
+    /// Reports changes at and below a path, in all mounts there as they are now, until the
+    /// guard is dropped. The sink may be a closure; see [`WatchSink`] for what it must not do.
+    ///
+    /// # Errors
+    /// As [`FileSystem::watch`].
+    pub fn watch(&self, path: impl AsPath, sink: impl WatchSink + 'static) -> Result<WatchGuard> {
+        let sink: Arc<dyn WatchSink> = Arc::new(sink);
+        with_path("watch", &path, |path| {
+            FileSystem::watch(self, &self.resolve(path, Last::Follow)?, Arc::clone(&sink))
+        })
+    }
+
+    /// Room of the root mount.
+    ///
+    /// # Errors
+    /// What the backend meets.
+    pub fn statfs(&self) -> Result<Statfs> {
+        with_path("statfs", "", |_| FileSystem::statfs(self))
+    }
+
+    /// Syncs every mount.
+    ///
+    /// # Errors
+    /// The first that a backend meets; all are tried.
+    pub fn sync(&self) -> Result<()> {
+        with_path("sync", "", |_| FileSystem::sync(self))
+    }
+
+    /// For the other files of this module.
+    pub(super) fn at_path<T>(
+        &self,
+        operation: &'static str,
+        path: &(impl AsPath + ?Sized),
+        call: impl FnOnce(&VfsPath) -> BackendResult<T>,
+    ) -> Result<T> {
+        with_path(operation, path, call)
+    }
+}

@@ -1,0 +1,134 @@
+//! A backend that cannot be changed through this layer.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::error::{BackendResult, ErrorKind};
+use crate::metadata::{Metadata, MetadataChange, Statfs};
+use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::path::VfsPath;
+use crate::watch::{WatchGuard, WatchSink};
+
+/// Forwards what reads and answers [`ErrorKind::ReadOnly`] to what changes. The backend below
+/// may still change by other ways, and its changes show.
+#[derive(Debug, Clone)]
+pub struct ReadOnlyFs {
+    inner: Arc<dyn FileSystem>,
+}
+
+impl ReadOnlyFs {
+    /// Puts the layer over a backend.
+    pub fn new(inner: Arc<dyn FileSystem>) -> Self {
+        ReadOnlyFs { inner }
+    }
+
+    /// The contract lets the errors of a broken path come before `ReadOnly`, and callers tell a
+    /// missing directory from a read-only one by it: the parent is looked at first.
+    fn refuse<T>(&self, path: &VfsPath) -> BackendResult<T> {
+        if let Some(parent) = path.parent() {
+            let parent = self.inner.metadata(parent)?;
+            if parent.is_symlink() {
+                return Err(ErrorKind::SymlinkInPath.into());
+            }
+            if !parent.is_dir() {
+                return Err(ErrorKind::NotADirectory.into());
+            }
+        }
+        Err(ErrorKind::ReadOnly.into())
+    }
+}
+
+impl FileSystem for ReadOnlyFs {
+    fn capabilities(&self) -> Capabilities {
+        // What was kept stays readable (modes, owners, holes); what makes or changes goes.
+        self.inner.capabilities()
+            & !(Capabilities::WRITE
+                | Capabilities::HARD_LINKS
+                | Capabilities::SYMLINKS
+                | Capabilities::SPECIAL_NODES
+                | Capabilities::XATTRS
+                | Capabilities::EXCHANGE
+                | Capabilities::TEMPORARY)
+    }
+
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+        if options.needs_writable() && options.is_valid() {
+            return self.refuse(path);
+        }
+        self.inner.open(path, options)
+    }
+
+    fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
+        self.inner.metadata(path)
+    }
+
+    fn exists(&self, path: &VfsPath) -> BackendResult<bool> {
+        self.inner.exists(path)
+    }
+
+    fn read_dir(
+        &self,
+        path: &VfsPath,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> BackendResult<()> {
+        self.inner.read_dir(path, visit)
+    }
+
+    fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
+        self.inner.read_link(path)
+    }
+
+    fn create(&self, path: &VfsPath, _: &NewNode<'_>) -> BackendResult<Metadata> {
+        self.refuse(path)
+    }
+
+    fn link(&self, from: &VfsPath, _: &VfsPath) -> BackendResult<()> {
+        self.refuse(from)
+    }
+
+    fn rename(&self, from: &VfsPath, _: &VfsPath, _: RenameMode) -> BackendResult<()> {
+        self.refuse(from)
+    }
+
+    fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
+        self.refuse(path)
+    }
+
+    fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        self.refuse(path)
+    }
+
+    fn set_metadata(&self, path: &VfsPath, _: &MetadataChange) -> BackendResult<()> {
+        self.refuse(path)
+    }
+
+    fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
+        self.inner.xattr(path, name)
+    }
+
+    fn xattrs(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
+        self.inner.xattrs(path)
+    }
+
+    fn set_xattr(&self, path: &VfsPath, _: &[u8], _: &[u8], _: XattrMode) -> BackendResult<()> {
+        self.refuse(path)
+    }
+
+    fn remove_xattr(&self, path: &VfsPath, _: &[u8]) -> BackendResult<()> {
+        self.refuse(path)
+    }
+
+    fn statfs(&self) -> BackendResult<Statfs> {
+        let below = self.inner.statfs()?;
+        Ok(Statfs { free: 0, available: 0, files_free: 0, ..below })
+    }
+
+    fn sync(&self) -> BackendResult<()> {
+        self.inner.sync()
+    }
+
+    fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
+        self.inner.watch(path, sink)
+    }
+}
