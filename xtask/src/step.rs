@@ -1,0 +1,40 @@
+//! Running one program and saying so.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+/// Fine, or the reason in words.
+pub type Outcome = Result<(), String>;
+
+/// The root of the checkout.
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or(here.clone(), PathBuf::from)
+}
+
+/// The cargo that runs this command, at the root of the checkout.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command with its output shown, and fails unless it succeeds.
+pub fn run(title: &str, command: &mut Command) -> Outcome {
+    eprintln!("\n== {title}");
+    let start = Instant::now();
+    let status = command
+        .status()
+        .map_err(|error| format!("{title}: cannot run {:?}: {error}", command.get_program()))?;
+    eprintln!("== {title}: {:.0} s", start.elapsed().as_secs_f64());
+    if status.success() { Ok(()) } else { Err(format!("{title}: {status}")) }
+}
+
+/// Whether a program is to be found in the places where programs are.
+pub fn has_program(name: impl AsRef<OsStr>) -> bool {
+    let name = name.as_ref();
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file()))
+}
