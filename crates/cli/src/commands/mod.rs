@@ -1,0 +1,28 @@
+//! The commands, one file each.
+
+use clap::Subcommand;
+
+use crate::exit::Outcome;
+use crate::output::Output;
+
+pub mod umount;
+
+/// What to do. A variant's help is the doc comment of its arguments, which one here would
+/// replace.
+#[allow(missing_docs)]
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    Umount(umount::Args),
+}
+
+impl Command {
+    /// Carries the command out.
+    ///
+    /// # Errors
+    /// Whatever the command meets, in a sentence for people.
+    pub fn execute(self, output: &mut Output) -> Outcome {
+        match self {
+            Command::Umount(args) => umount::execute(args, output),
+        }
+    }
+}

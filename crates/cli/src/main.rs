@@ -1,0 +1,8 @@
+//! The `strata` program; everything is in the library of this package, so that its parts can
+//! be tested and fuzzed.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    stratafs_cli::main()
+}
