@@ -133,8 +133,7 @@ fn stacks_follow_priority_and_have_one_write_target() {
         filler.write("both", text).unwrap();
         filler.write(text, text).unwrap();
     }
-    let high_id =
-        vfs.mount("s", Arc::clone(&high), MountOptions::new().priority(5)).unwrap();
+    let high_id = vfs.mount("s", Arc::clone(&high), MountOptions::new().priority(5)).unwrap();
     vfs.mount("s", low, MountOptions::new()).unwrap();
     assert_eq!(vfs.read_to_string("s/both").unwrap(), "high");
     assert_eq!(names(&vfs, "s"), ["both", "high", "low"]);
@@ -230,10 +229,7 @@ fn loops_and_escapes_are_refused() {
 #[test]
 fn streams_read_write_and_seek() {
     let vfs = tree();
-    let mut stream = vfs
-        .open_with("f", &OpenOptions::writing().read(true))
-        .unwrap()
-        .into_stream();
+    let mut stream = vfs.open_with("f", &OpenOptions::writing().read(true)).unwrap().into_stream();
     stream.write_all(b"0123456789").unwrap();
     stream.seek(SeekFrom::Start(3)).unwrap();
     stream.write_all(b"xy").unwrap();
@@ -244,10 +240,8 @@ fn streams_read_write_and_seek() {
     assert!(stream.seek(SeekFrom::Current(-11)).is_err());
     assert_eq!(vfs.read("f").unwrap(), b"012xy56789");
 
-    let mut log = vfs
-        .open_with("f", &OpenOptions::new().read(true).append(true))
-        .unwrap()
-        .into_stream();
+    let mut log =
+        vfs.open_with("f", &OpenOptions::new().read(true).append(true)).unwrap().into_stream();
     log.write_all(b"end").unwrap();
     assert_eq!(log.stream_position().unwrap(), 13);
     let mut exact = [0; 4];
@@ -264,16 +258,20 @@ fn walk_glob_and_copy() {
         vfs.create_dir_all(VfsPath::new(path.as_bytes()).unwrap().parent().unwrap()).unwrap();
         vfs.write(path, path).unwrap();
     }
-    let walked: Vec<String> = vfs
-        .walk("")
-        .unwrap()
-        .map(|entry| entry.unwrap().path.display().to_string())
-        .collect();
+    let walked: Vec<String> =
+        vfs.walk("").unwrap().map(|entry| entry.unwrap().path.display().to_string()).collect();
     assert_eq!(
         walked,
         [
-            "/", "/a", "/a/b", "/a/b/three.txt", "/a/b/two.lua", "/a/one.lua", "/mods",
-            "/mods/big", "/mods/big/four.lua"
+            "/",
+            "/a",
+            "/a/b",
+            "/a/b/three.txt",
+            "/a/b/two.lua",
+            "/a/one.lua",
+            "/mods",
+            "/mods/big",
+            "/mods/big/four.lua"
         ]
     );
     let found = |pattern: &str| -> Vec<String> {

@@ -4,7 +4,6 @@
 //! (`open`, `read`, `metadata`, `read_dir`, ...) follow; those that act on the name
 //! (`remove_file`, `rename`, `symlink_metadata`, `read_link`, ...) do not.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -28,12 +27,14 @@ fn with_path<T>(
     call: impl FnOnce(&VfsPath) -> BackendResult<T>,
 ) -> Result<T> {
     let bytes = path.path_bytes();
-    let answer = match normalize(&bytes) {
-        Ok(Cow::Borrowed(path)) => call(path),
-        Ok(Cow::Owned(path)) => call(&path),
-        Err(error) => Err(error),
-    };
-    answer.map_err(|error| named(error, operation, &bytes))
+    // `call` is written once, and what is rare stands elsewhere, so that all of it is inlined.
+    match normalize(&bytes) {
+        Ok(path) => match call(&path) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(error.at(operation, &path)),
+        },
+        Err(error) => Err(named(error, operation, &bytes)),
+    }
 }
 
 #[cold]
@@ -87,11 +88,10 @@ impl Vfs {
     #[inline]
     pub(super) fn followed_metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
         self.resolving(path, Last::Follow, |path| {
-            let metadata = FileSystem::metadata(self, path)?;
-            match metadata.is_symlink() {
+            match FileSystem::metadata(self, path) {
                 // Has the link at the end resolved like one in the middle.
-                true => Err(ErrorKind::SymlinkInPath.into()),
-                false => Ok(metadata),
+                Ok(metadata) if metadata.is_symlink() => Err(ErrorKind::SymlinkInPath.into()),
+                answer => answer,
             }
         })
     }

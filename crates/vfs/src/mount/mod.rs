@@ -1,9 +1,8 @@
 //! The mount table: several backends as one tree.
 //!
-//! A [`Vfs`] owns a table of mount points. The table is an immutable value behind one swapped
-//! pointer: a call loads it, finds the longest mount point that is a prefix of its path, and
-//! calls that point's file system; it takes no lock and writes nothing that another thread
-//! reads. Mounting builds a new table.
+//! A [`Vfs`] owns a table of mount points, an immutable value: a call loads it, finds the
+//! longest mount point that is a prefix of its path, and calls that point's file system; it
+//! takes no lock and writes nothing that another thread reads. Mounting builds a new table.
 //!
 //! # Rules
 //! - A mount shadows what lies beneath its point, as in a kernel: an ancestor mount is never
@@ -23,9 +22,12 @@
 //! - Handles outlive unmounting: they keep their backend alive.
 //!
 //! # Locks
-//! One mutex orders mounts and unmounts among themselves. It is never taken by lookups, and no
-//! backend is called with it held except to build a stack and to ask what it can do.
+//! In this order: the mutex of the mounts, which orders mounts and unmounts and is held while a
+//! stack is built (which asks its backends what they can do); the mutex around the pointer to
+//! the current table, held for a pointer copy. A lookup takes the second, once, after each
+//! change, and else none.
 
+mod current;
 mod options;
 pub(crate) mod resolve;
 mod table;

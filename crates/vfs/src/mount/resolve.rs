@@ -34,10 +34,21 @@ impl Vfs {
     ) -> BackendResult<T> {
         match operation(path) {
             Err(error) if error.kind() == ErrorKind::SymlinkInPath => {
-                operation(&self.resolve(path, last)?)
+                self.resolve_and_call(path, last, operation)
             }
             answer => answer,
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resolve_and_call<T>(
+        &self,
+        path: &VfsPath,
+        last: Last,
+        operation: impl Fn(&VfsPath) -> BackendResult<T>,
+    ) -> BackendResult<T> {
+        operation(&self.resolve(path, last)?)
     }
 
     /// The path with every link in it replaced. What is missing stays as it is: the operation

@@ -4,8 +4,6 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::ArcSwap;
-
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::layers::ReadOnlyFs;
@@ -14,13 +12,14 @@ use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::path::{AsPath, VfsPath, VfsPathBuf, normalize};
 use crate::watch::{WatchGuard, WatchSink};
 
+use super::current::{Current, Snapshot};
 use super::options::{MountId, MountOptions};
 use super::table::{Point, Table, mix};
 
 /// Several backends as one tree; see the module documentation for the rules, and the methods
 /// for what can be done with the tree. Share it by reference or in an `Arc`.
 pub struct Vfs {
-    table: ArcSwap<Table>,
+    table: Current,
     mounts: Mutex<Mounts>,
 }
 
@@ -47,7 +46,7 @@ impl Default for Vfs {
 impl Vfs {
     /// A tree with nothing mounted: an empty root that cannot be written.
     pub fn new() -> Self {
-        Vfs { table: ArcSwap::from_pointee(Table::default()), mounts: Mutex::default() }
+        Vfs { table: Current::new(Table::default()), mounts: Mutex::default() }
     }
 
     /// A tree with one backend at its root.
@@ -57,7 +56,7 @@ impl Vfs {
         let point = Point { path: at.clone(), fs: Arc::clone(&backend), hidden: false, salt: 0 };
         let mount = Mount { id: MountId(0), at, backend, options: MountOptions::new() };
         Vfs {
-            table: ArcSwap::from_pointee(Table::new(vec![point])),
+            table: Current::new(Table::new(vec![point])),
             mounts: Mutex::new(Mounts { next: 1, all: vec![mount] }),
         }
     }
@@ -78,7 +77,7 @@ impl Vfs {
     ) -> Result<MountId> {
         let bytes = at.path_bytes();
         let at = normalize(&bytes)
-            .map_err(|error| error.at("mount", &VfsPath::unchecked(&bytes)))?
+            .map_err(|error| error.at("mount", VfsPath::unchecked(&bytes)))?
             .into_owned();
         let mut mounts = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
         let id = MountId(mounts.next);
@@ -91,6 +90,10 @@ impl Vfs {
     }
 
     /// Takes a mount away. Handles opened through it stay usable.
+    ///
+    /// The backend is dropped when its last handle and the last call in it are gone, and each
+    /// other thread that used this tree has either made a further call or ended: a thread
+    /// keeps the table it used last, which is what makes a lookup cheap.
     ///
     /// # Errors
     /// - `NotFound` when it is not mounted (any more).
@@ -124,7 +127,7 @@ impl Vfs {
         if !here.is_empty() {
             points.push(compose(changed, here)?);
         }
-        self.table.store(Arc::new(Table::new(points)));
+        self.table.store(Table::new(points));
         Ok(())
     }
 
@@ -202,7 +205,7 @@ impl Vfs {
         if self.table.load().is_pinned(path) { Err(ErrorKind::Busy.into()) } else { Ok(()) }
     }
 
-    pub(super) fn table(&self) -> arc_swap::Guard<Arc<Table>> {
+    pub(super) fn table(&self) -> Snapshot {
         self.table.load()
     }
 }
@@ -270,21 +273,22 @@ impl FileSystem for Vfs {
         })
     }
 
+    #[inline]
     fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
         let table = self.table.load();
-        let answer = match table.find(path) {
-            Some((point, rest)) => point.fs.metadata(rest).map(|mut metadata| {
-                metadata.id = point.id(metadata.id);
-                metadata
-            }),
-            None => Err(ErrorKind::NotFound.into()),
-        };
-        match answer {
-            Err(error) if error.kind() == ErrorKind::NotFound => match leads(&table, path) {
-                true => Ok(synthetic_directory()),
-                false => Err(error),
-            },
-            answer => answer,
+        if let Some((point, rest)) = table.find(path) {
+            match point.fs.metadata(rest) {
+                Ok(mut metadata) => {
+                    metadata.id = point.id(metadata.id);
+                    return Ok(metadata);
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match leads(&table, path) {
+            true => Ok(synthetic_directory()),
+            false => Err(ErrorKind::NotFound.into()),
         }
     }
 
