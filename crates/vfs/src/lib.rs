@@ -7,11 +7,11 @@ mod backend;
 mod error;
 mod handle;
 mod layers;
+mod memory;
 mod metadata;
 mod mount;
 mod options;
 pub mod path;
-#[allow(dead_code)] // removed with its first user
 mod sharded;
 mod watch;
 
@@ -21,6 +21,7 @@ pub use api::{DirList, FileStream, VfsFile, Walk, WalkEntry};
 pub use backend::{Capabilities, DirEntry, File, FileSystem};
 pub use error::{BackendError, BackendResult, Error, ErrorKind, Result};
 pub use layers::{ReadOnlyFs, SubdirFs};
+pub use memory::{MemoryFs, MemoryOptions};
 pub use metadata::{
     Device, FileId, FileType, Metadata, MetadataChange, Owner, Statfs, TimeChange, Timestamp,
 };

@@ -153,9 +153,9 @@ impl Vfs {
     ) -> BackendResult<T> {
         let table = self.table.load();
         let Some((point, rest)) = table.find(path) else {
-            return Err(match table.lead(path.parent().unwrap_or(path)) {
-                Some(_) => ErrorKind::ReadOnly.into(),
-                None => ErrorKind::NotFound.into(),
+            return Err(match leads(&table, path.parent().unwrap_or(path)) {
+                true => ErrorKind::ReadOnly.into(),
+                false => ErrorKind::NotFound.into(),
             });
         };
         if !rest.is_root() && table.is_pinned(path) {

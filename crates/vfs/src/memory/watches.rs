@@ -1,0 +1,77 @@
+//! Who wants to hear of changes.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::path::{VfsPath, VfsPathBuf};
+use crate::watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};
+
+/// The sinks, each with the path it watches. Without any, a change costs one load.
+#[derive(Default)]
+pub(crate) struct Watches {
+    list: Arc<List>,
+}
+
+#[derive(Default)]
+struct List {
+    any: AtomicBool,
+    next: AtomicU64,
+    sinks: Mutex<Vec<Watch>>,
+}
+
+struct Watch {
+    number: u64,
+    base: VfsPathBuf,
+    sink: Arc<dyn WatchSink>,
+}
+
+impl Watches {
+    pub(crate) fn add(&self, base: &VfsPath, sink: Arc<dyn WatchSink>) -> WatchGuard {
+        let number = self.list.next.fetch_add(1, Ordering::Relaxed);
+        let mut sinks = self.list.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        sinks.push(Watch { number, base: base.to_owned(), sink });
+        self.list.any.store(true, Ordering::Release);
+        drop(sinks);
+        WatchGuard::new(Remove { list: Arc::clone(&self.list), number })
+    }
+
+    /// Whether anybody listens: the path of a report need not be made otherwise.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.list.any.load(Ordering::Acquire)
+    }
+
+    /// Reports a change. The caller holds no lock.
+    #[inline]
+    pub(crate) fn report(&self, kind: WatchKind, path: &VfsPath) {
+        if self.any() {
+            self.report_to_all(kind, path);
+        }
+    }
+
+    #[cold]
+    fn report_to_all(&self, kind: WatchKind, path: &VfsPath) {
+        let sinks = self.list.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        let sinks: Vec<_> = sinks
+            .iter()
+            .filter(|watch| path.starts_with(&watch.base))
+            .map(|watch| Arc::clone(&watch.sink))
+            .collect();
+        for sink in sinks {
+            sink.event(WatchEvent { kind, path: path.to_owned() });
+        }
+    }
+}
+
+struct Remove {
+    list: Arc<List>,
+    number: u64,
+}
+
+impl Drop for Remove {
+    fn drop(&mut self) {
+        let mut sinks = self.list.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        sinks.retain(|watch| watch.number != self.number);
+        self.list.any.store(!sinks.is_empty(), Ordering::Release);
+    }
+}
