@@ -28,6 +28,9 @@ impl NodeId {
     }
 }
 
+/// Name and value of an extended attribute.
+type Xattr = (Box<[u8]>, Box<[u8]>);
+
 /// A slot of the slab.
 #[derive(Default)]
 pub(super) struct Node {
@@ -37,7 +40,7 @@ pub(super) struct Node {
     pub(super) guard: Mutex<()>,
     pub(super) body: ArcSwap<Body>,
     pub(super) directory: Directory,
-    pub(super) xattrs: Mutex<Vec<(Box<[u8]>, Box<[u8]>)>>,
+    pub(super) xattrs: Mutex<Vec<Xattr>>,
 }
 
 /// Metadata behind a sequence lock made of atomics: a reader copies the words and starts again
