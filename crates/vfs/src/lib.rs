@@ -10,6 +10,7 @@ mod layers;
 mod memory;
 mod metadata;
 mod mount;
+mod native;
 mod options;
 pub mod path;
 mod sharded;
@@ -26,6 +27,8 @@ pub use metadata::{
     Device, FileId, FileType, Metadata, MetadataChange, Owner, Statfs, TimeChange, Timestamp,
 };
 pub use mount::{MountId, MountOptions, Vfs};
+#[cfg(target_os = "linux")]
+pub use native::{NativeFs, NativeOptions};
 pub use options::{
     Allocation, NewNode, NodeKind, OpenOptions, RenameMode, Seek, SyncScope, XattrMode,
 };

@@ -1,0 +1,284 @@
+//! The native backend on Linux.
+
+mod attributes;
+mod capabilities;
+mod errno;
+mod file;
+mod list;
+mod names;
+mod nodes;
+mod open;
+mod root;
+mod stat;
+mod xattr;
+
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, Statx, StatxFlags};
+use rustix::io::{Errno, Result};
+
+use self::root::{NODE, PLACE, Root};
+use self::stat::DeviceId;
+use super::NativeOptions;
+use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::metadata::{Metadata, MetadataChange, Statfs};
+use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::path::VfsPath;
+use crate::watch::{WatchGuard, WatchSink};
+
+/// A directory of the host as a backend.
+///
+/// Everything happens beneath the directory, which is opened once: no symbolic link, `..` or
+/// directory swapped meanwhile leads out of it, and a mount made over its path later does not
+/// matter. Permissions are the host's: calls are made with the rights of the process.
+///
+/// A whiteout is stored as character device 0:0, as the kernel's own overlay does, so such a
+/// device cannot be made otherwise.
+///
+/// ```
+/// use stratafs::{NativeFs, Vfs};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// let tree = Vfs::with_root(NativeFs::new(dir.path())?);
+/// tree.write("notes.txt", "kept on disk")?;
+/// assert_eq!(std::fs::read(dir.path().join("notes.txt"))?, b"kept on disk");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct NativeFs {
+    inner: Arc<Inner>,
+}
+
+impl NativeFs {
+    /// The directory at `root`, with the default options.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotADirectory`, or why the host does not open it. The path itself may lead
+    /// through symbolic links.
+    pub fn new(root: impl AsRef<Path>) -> BackendResult<Self> {
+        Self::with_options(root, NativeOptions::default())
+    }
+
+    /// The directory at `root`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_options(root: impl AsRef<Path>, options: NativeOptions) -> BackendResult<Self> {
+        let fd = rustix::fs::open(root.as_ref(), PLACE, Mode::empty())?;
+        Self::from_fd_with_options(fd, options)
+    }
+
+    /// The directory that `fd` holds, with the default options.
+    ///
+    /// # Errors
+    /// `NotADirectory`.
+    pub fn from_fd(fd: OwnedFd) -> BackendResult<Self> {
+        Self::from_fd_with_options(fd, NativeOptions::default())
+    }
+
+    /// The directory that `fd` holds.
+    ///
+    /// # Errors
+    /// `NotADirectory`.
+    pub fn from_fd_with_options(fd: OwnedFd, options: NativeOptions) -> BackendResult<Self> {
+        let inner = Inner::new(fd, options)?;
+        Ok(NativeFs { inner: Arc::new(inner) })
+    }
+}
+
+impl FileSystem for NativeFs {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities
+    }
+
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+        let mut file = self.inner.open_file(path, options)?;
+        if options.temporary {
+            file.temporary_in = Some(Arc::clone(&self.inner));
+        }
+        Ok(Box::new(file))
+    }
+
+    fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
+        Ok(stat::metadata(&self.inner.stat(path)?, self.inner.device))
+    }
+
+    fn exists(&self, path: &VfsPath) -> BackendResult<bool> {
+        match self.inner.stat_for(path, StatxFlags::TYPE) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn read_dir(
+        &self,
+        path: &VfsPath,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> BackendResult<()> {
+        let fd = self.inner.open_dir(path).map_err(|errno| self.inner.dir_error(path, errno))?;
+        Ok(list::visit(&fd, self.inner.device, visit)?)
+    }
+
+    fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
+        let target: Result<_> =
+            self.inner.in_parent(path, |dir, name| rustix::fs::readlinkat(dir, name, Vec::new()));
+        Ok(target?.into_bytes())
+    }
+
+    fn create(&self, path: &VfsPath, node: &NewNode<'_>) -> BackendResult<Metadata> {
+        self.inner.create_node(path, node)
+    }
+
+    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+        self.inner.link_node(from, to)
+    }
+
+    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()> {
+        self.inner.rename_node(from, to, mode)
+    }
+
+    fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.remove_file_node(path)
+    }
+
+    fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.remove_dir_node(path)
+    }
+
+    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
+        let fd = self.inner.open_node(path, NODE, Mode::empty())?;
+        Ok(attributes::change(fd.as_fd(), change)?)
+    }
+
+    fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
+        self.inner.get_xattr(path, name)
+    }
+
+    fn xattrs(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
+        self.inner.list_xattrs(path)
+    }
+
+    fn set_xattr(
+        &self,
+        path: &VfsPath,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> BackendResult<()> {
+        self.inner.put_xattr(path, name, value, mode)
+    }
+
+    fn remove_xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<()> {
+        self.inner.delete_xattr(path, name)
+    }
+
+    fn statfs(&self) -> BackendResult<Statfs> {
+        let room = rustix::fs::fstatvfs(&self.inner.root)?;
+        Ok(Statfs {
+            total: room.f_blocks.saturating_mul(room.f_frsize),
+            free: room.f_bfree.saturating_mul(room.f_frsize),
+            available: room.f_bavail.saturating_mul(room.f_frsize),
+            files: room.f_files,
+            files_free: room.f_ffree,
+            block_size: u32::try_from(room.f_frsize).unwrap_or(u32::MAX),
+        })
+    }
+
+    fn sync(&self) -> BackendResult<()> {
+        let fd = self.inner.open_dir(VfsPath::root())?;
+        Ok(rustix::fs::syncfs(fd)?)
+    }
+
+    fn watch(&self, _path: &VfsPath, _sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
+        Err(ErrorKind::Unsupported.into())
+    }
+}
+
+/// What the backend is, apart from being one.
+#[derive(Debug)]
+struct Inner {
+    root: Root,
+    device: DeviceId,
+    capabilities: Capabilities,
+}
+
+impl Inner {
+    fn new(fd: OwnedFd, _options: NativeOptions) -> BackendResult<Self> {
+        let stat = stat::of(fd.as_fd())?;
+        if !stat::file_type(&stat).is_dir() {
+            return Err(ErrorKind::NotADirectory.into());
+        }
+        let capabilities = capabilities::probe(fd.as_fd());
+        Ok(Inner { root: Root::new(fd), device: DeviceId::of(&stat), capabilities })
+    }
+
+    /// Calls with the directory that holds `path` and the last name; with the root and `.` for
+    /// the root.
+    #[inline]
+    fn in_parent<T, E: From<Errno>>(
+        &self,
+        path: &VfsPath,
+        call: impl FnOnce(BorrowedFd<'_>, &[u8]) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        match path.split_last() {
+            None => call(self.root.as_fd(), b"."),
+            Some((parent, name)) if parent.is_root() => call(self.root.as_fd(), name),
+            Some((parent, name)) => {
+                call(self.root.open(parent, PLACE, Mode::empty())?.as_fd(), name)
+            }
+        }
+    }
+
+    /// As [`in_parent`](Self::in_parent), for two paths.
+    fn in_parents<T>(
+        &self,
+        from: &VfsPath,
+        to: &VfsPath,
+        call: impl FnOnce((BorrowedFd<'_>, &[u8]), (BorrowedFd<'_>, &[u8])) -> Result<T>,
+    ) -> Result<T> {
+        self.in_parent(from, |from_dir, from| {
+            self.in_parent(to, |to_dir, to| call((from_dir, from), (to_dir, to)))
+        })
+    }
+
+    fn stat(&self, path: &VfsPath) -> Result<Statx> {
+        self.stat_for(path, stat::WANTED)
+    }
+
+    #[inline]
+    fn stat_for(&self, path: &VfsPath, wanted: StatxFlags) -> Result<Statx> {
+        self.in_parent(path, |dir, name| stat::at(dir, name, wanted))
+    }
+
+    /// Opens whatever has the name, as the flags say.
+    #[inline]
+    fn open_node(&self, path: &VfsPath, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        self.root.open(path, flags, mode)
+    }
+
+    /// Opens a directory to list it.
+    fn open_dir(&self, path: &VfsPath) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        self.open_node(path, flags, Mode::empty())
+    }
+
+    /// A symbolic link at the end of a path is no directory; only one inside it is in the way.
+    fn dir_error(&self, path: &VfsPath, errno: Errno) -> BackendError {
+        match errno {
+            Errno::LOOP if self.stat(path).is_ok() => ErrorKind::NotADirectory.into(),
+            errno => errno.into(),
+        }
+    }
+
+    /// A name was made through this backend.
+    fn made(&self, _path: &VfsPath) {}
+
+    /// What a path names was renamed, replaced or removed through this backend.
+    fn moved(&self, _path: &VfsPath) {}
+}

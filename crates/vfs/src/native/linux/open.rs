@@ -1,0 +1,168 @@
+//! Opening and making regular files.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
+use rustix::io::{Errno, Result, retry_on_intr};
+
+use super::file::NativeFile;
+use super::{Inner, attributes};
+use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::options::OpenOptions;
+use crate::path::VfsPath;
+
+/// How often a file that comes and goes while it is opened to be made is tried again.
+const MAX_RACES: usize = 64;
+
+impl Inner {
+    pub(super) fn open_file(
+        &self,
+        path: &VfsPath,
+        options: &OpenOptions,
+    ) -> BackendResult<NativeFile> {
+        if !options.is_valid() {
+            return Err(ErrorKind::InvalidArgument.into());
+        }
+        if options.temporary {
+            return self.open_temporary(path, options);
+        }
+        if path.is_root() {
+            return Err(match options.create_new {
+                true => ErrorKind::AlreadyExists.into(),
+                false => ErrorKind::IsADirectory.into(),
+            });
+        }
+        if options.create || options.create_new {
+            return self.open_or_make(path, options);
+        }
+        self.open_existing(path, options)
+    }
+
+    fn handle(&self, fd: OwnedFd, options: &OpenOptions) -> NativeFile {
+        NativeFile {
+            fd,
+            root_device: self.device,
+            writable: options.is_writing(),
+            temporary_in: None,
+        }
+    }
+
+    fn open_existing(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<NativeFile> {
+        let fd = self
+            .open_at(path, access(options) | truncate(options), Mode::empty())
+            .map_err(open_error)?;
+        check_regular(&rustix::fs::fstat(&fd)?)?;
+        Ok(self.handle(fd, options))
+    }
+
+    /// A file made by this call must get exactly its mode and owner, one that was there must
+    /// keep its own, so which of the two happened has to be known.
+    fn open_or_make(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<NativeFile> {
+        for _ in 0..MAX_RACES {
+            if !options.create_new {
+                match self.open_existing(path, options) {
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    answer => return answer,
+                }
+            }
+            let flags = access(options) | OFlags::CREATE | OFlags::EXCL;
+            match self.open_at(path, flags, Mode::from_raw_mode(options.mode & 0o7777)) {
+                Ok(fd) => {
+                    self.made(path);
+                    if let Err(errno) = fit(fd.as_fd(), options) {
+                        // Best effort: somebody may have replaced it already.
+                        let _ = self.unlink(path, AtFlags::empty());
+                        return Err(errno.into());
+                    }
+                    return Ok(self.handle(fd, options));
+                }
+                Err(Errno::EXIST) if !options.create_new => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Err(ErrorKind::Busy.into())
+    }
+
+    fn open_temporary(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<NativeFile> {
+        let mut flags = access(options);
+        flags.remove(OFlags::NONBLOCK);
+        let mode = Mode::from_raw_mode(options.mode & 0o7777);
+        let fd =
+            self.open_at(path, flags | OFlags::TMPFILE, mode).map_err(|errno| match errno {
+                // What a file system without temporary files says.
+                Errno::ISDIR | Errno::OPNOTSUPP => ErrorKind::Unsupported.into(),
+                errno => BackendError::from(errno),
+            })?;
+        fit(fd.as_fd(), options)?;
+        Ok(self.handle(fd, options))
+    }
+
+    /// Gives a temporary file its name.
+    pub(super) fn link_temporary(&self, fd: BorrowedFd<'_>, path: &VfsPath) -> BackendResult<()> {
+        if path.is_root() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        self.in_parent(path, |dir, name| {
+            let source = attributes::proc_path(fd);
+            let follow = AtFlags::SYMLINK_FOLLOW;
+            match rustix::fs::linkat(rustix::fs::CWD, source, dir, name, follow) {
+                // Without /proc only a privileged process can name a file by its descriptor.
+                Err(Errno::NOENT) => rustix::fs::linkat(fd, c"", dir, name, AtFlags::EMPTY_PATH),
+                answer => answer,
+            }
+        })?;
+        self.made(path);
+        Ok(())
+    }
+
+    /// Opens in the parent directory where that is at hand, else beneath the root: one system
+    /// call either way.
+    #[inline]
+    fn open_at(&self, path: &VfsPath, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        retry_on_intr(|| self.open_node(path, flags, mode))
+    }
+}
+
+/// Without blocking on a FIFO or device, which is then refused.
+fn access(options: &OpenOptions) -> OFlags {
+    let how = match (options.read, options.is_writing()) {
+        (true, true) => OFlags::RDWR,
+        (false, true) => OFlags::WRONLY,
+        (_, false) => OFlags::RDONLY,
+    };
+    let append = if options.append { OFlags::APPEND } else { OFlags::empty() };
+    how | append | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY
+}
+
+fn truncate(options: &OpenOptions) -> OFlags {
+    if options.truncate { OFlags::TRUNC } else { OFlags::empty() }
+}
+
+fn open_error(errno: Errno) -> BackendError {
+    match errno {
+        // A socket, a FIFO without a reader, a device without a driver.
+        Errno::NXIO | Errno::NODEV => ErrorKind::InvalidArgument.into(),
+        errno => errno.into(),
+    }
+}
+
+fn check_regular(stat: &Stat) -> BackendResult<()> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Directory => Err(ErrorKind::IsADirectory.into()),
+        _ => Err(ErrorKind::InvalidArgument.into()),
+    }
+}
+
+/// Gives a file that was just made its owner, and its mode where the process's umask took bits
+/// of it. The umask itself is the whole process's and never touched.
+fn fit(fd: BorrowedFd<'_>, options: &OpenOptions) -> Result<()> {
+    if let Some(owner) = options.owner {
+        attributes::set_owner(fd, Some(owner.user), Some(owner.group))?;
+    }
+    let mode: RawMode = rustix::fs::fstat(fd)?.st_mode & 0o7777;
+    if mode != options.mode & 0o7777 {
+        rustix::fs::fchmod(fd, Mode::from_raw_mode(options.mode & 0o7777))?;
+    }
+    Ok(())
+}
