@@ -1,0 +1,240 @@
+//! Open files: made, read, written, closed.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use stratafs::{Capabilities, File, OpenOptions, SyncScope, VfsPath};
+
+use crate::errno::{Answer, of};
+use crate::handles::OpenFile;
+
+use super::{Caller, Door, Found};
+
+/// How much one `copy_file_range` request copies at most: the caller asks again for the rest,
+/// and other requests get their turn meanwhile.
+const COPY_AT_ONCE: u64 = 8 << 20;
+
+const COPY_PIECE: usize = 1 << 20;
+
+/// How a program opens a file, from the flags of its `open`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    read: bool,
+    write: bool,
+    truncate: bool,
+    exclusive: bool,
+}
+
+impl Opening {
+    pub(crate) fn from_flags(flags: i32) -> Self {
+        let access = flags & libc::O_ACCMODE;
+        Opening {
+            read: access != libc::O_WRONLY,
+            write: access != libc::O_RDONLY,
+            truncate: flags & libc::O_TRUNC != 0,
+            exclusive: flags & libc::O_EXCL != 0,
+        }
+    }
+
+    /// Appending is not passed on: the kernel knows the end and sends offsets, and it may
+    /// write pages back through any handle, which must go where they belong.
+    fn options(self) -> OpenOptions {
+        OpenOptions::new().read(self.read).write(self.write).truncate(self.truncate && self.write)
+    }
+}
+
+thread_local! {
+    /// What was read, until it is sent: each serving thread has one buffer.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Door {
+    pub(super) fn file(&self, handle: u64) -> Answer<Arc<OpenFile>> {
+        self.files.get(handle).ok_or(Errno::BADF)
+    }
+
+    fn opened(&self, node: u64, file: Box<dyn File>, how: Opening) -> u64 {
+        let file = Arc::new(OpenFile { node, file, read: how.read, write: how.write });
+        self.inodes().opened(&file);
+        self.files.insert(node, file)
+    }
+
+    pub(crate) fn open(&self, caller: Caller, node: u64, how: Opening) -> Answer<u64> {
+        if how.truncate && !how.write {
+            // Allowed by the permission bits, which the kernel has checked.
+            let options = OpenOptions::new().write(true).truncate(true);
+            self.at(node, |path| self.fs.open(path, &options))?;
+        }
+        let opened = self.at(node, |path| self.fs.open(path, &how.options()));
+        let handle = match opened {
+            Ok(file) => self.opened(node, file, how),
+            Err(Errno::STALE) => self.reopen(node, how)?,
+            Err(error) => return Err(error),
+        };
+        if how.truncate && !caller.keeps_privilege_bits() {
+            self.clear_privilege_bits(node)?;
+        }
+        Ok(handle)
+    }
+
+    /// Opens a file that has no name any more (through `/proc/self/fd`): by a handle that is
+    /// open on it.
+    fn reopen(&self, node: u64, how: Opening) -> Answer<u64> {
+        let inodes = self.inodes();
+        if inodes.locate(node).is_ok() {
+            return Err(Errno::STALE); // it has a name: the kernel looks it up again
+        }
+        let file = inodes.open_handle(node, how.read, how.write).ok_or(Errno::STALE)?;
+        drop(inodes);
+        if how.truncate && how.write {
+            file.file.set_len(0).map_err(of)?;
+        }
+        self.inodes().opened(&file);
+        Ok(self.files.insert(node, file))
+    }
+
+    pub(crate) fn create(
+        &self,
+        caller: Caller,
+        parent: u64,
+        name: &[u8],
+        mode: u32,
+        how: Opening,
+    ) -> Answer<(Found, u64)> {
+        self.at_name(parent, name, |path| {
+            let directory = path.parent().unwrap_or(VfsPath::root());
+            let (owner, mode) = self.inherit(caller, directory, mode, false)?;
+            // Creating needs a writable handle; what the program may do with its own, the
+            // kernel sees to.
+            let options = OpenOptions::new()
+                .read(how.read)
+                .write(true)
+                .create(true)
+                .create_new(how.exclusive)
+                .truncate(how.truncate)
+                .mode(mode)
+                .owner(owner);
+            let file = self.fs.open(path, &options).map_err(of)?;
+            let metadata = file.metadata().map_err(of)?;
+            let found = self.enter(parent, name, metadata);
+            let handle = self.opened(found.node, file, Opening { write: true, ..how });
+            Ok((found, handle))
+        })
+    }
+
+    /// Reads the whole range, or up to the end, and hands the bytes to `send`.
+    pub(crate) fn read<T>(
+        &self,
+        handle: u64,
+        offset: u64,
+        len: usize,
+        send: impl FnOnce(&[u8]) -> T,
+    ) -> Answer<T> {
+        let file = self.file(handle)?;
+        let end = offset.saturating_add(len as u64);
+        if let Some(bytes) = file.file.bytes_at(offset..end).map_err(of)? {
+            return Ok(send(&bytes));
+        }
+        BUFFER.with_borrow_mut(|buffer| {
+            if buffer.len() < len {
+                buffer.resize(len, 0);
+            }
+            let filled = read_fully(&*file.file, &mut buffer[..len], offset)?;
+            Ok(send(&buffer[..filled]))
+        })
+    }
+
+    /// Writes everything, unless an error comes after a part.
+    pub(crate) fn write(
+        &self,
+        handle: u64,
+        offset: u64,
+        data: &[u8],
+        clear_privilege_bits: bool,
+    ) -> Answer<usize> {
+        let file = self.file(handle)?;
+        let written = write_fully(&*file.file, data, offset)?;
+        if clear_privilege_bits {
+            self.clear_privilege_bits(file.node)?;
+        }
+        Ok(written)
+    }
+
+    pub(crate) fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64) -> Answer<u64> {
+        let (source, target) = (self.file(from.0)?, self.file(to.0)?);
+        let len = len.min(COPY_AT_ONCE);
+        let mut piece = Vec::new();
+        let mut copied = 0;
+        while copied < len {
+            let want = (len - copied).min(COPY_PIECE as u64) as usize;
+            let at = from.1 + copied;
+            let shared = source.file.bytes_at(at..at + want as u64).map_err(of)?;
+            let bytes: &[u8] = match &shared {
+                Some(bytes) => bytes,
+                None => {
+                    piece.resize(want, 0);
+                    let filled = read_fully(&*source.file, &mut piece, at)?;
+                    &piece[..filled]
+                }
+            };
+            if bytes.is_empty() {
+                break;
+            }
+            match write_fully(&*target.file, bytes, to.1 + copied) {
+                Ok(written) => copied += written as u64,
+                Err(_) if copied > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(copied)
+    }
+
+    pub(crate) fn sync_file(&self, handle: u64, data_only: bool) -> Answer<()> {
+        let scope = if data_only { SyncScope::Data } else { SyncScope::All };
+        self.file(handle)?.file.sync(scope).map_err(of)
+    }
+
+    /// A directory's entries are made durable with everything else: backends have no smaller
+    /// unit.
+    pub(crate) fn sync_dir(&self) -> Answer<()> {
+        if !self.capabilities.contains(Capabilities::DURABLE) {
+            return Ok(());
+        }
+        self.fs.sync().map_err(of)
+    }
+
+    pub(crate) fn close(&self, handle: u64) {
+        if let Some(file) = self.files.remove(handle) {
+            self.inodes().closed(&file);
+        }
+    }
+}
+
+fn read_fully(file: &dyn File, buffer: &mut [u8], offset: u64) -> Answer<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == stratafs::ErrorKind::Interrupted => {}
+            Err(_) if filled > 0 => break,
+            Err(error) => return Err(of(error)),
+        }
+    }
+    Ok(filled)
+}
+
+fn write_fully(file: &dyn File, data: &[u8], offset: u64) -> Answer<usize> {
+    let mut written = 0;
+    while written < data.len() {
+        match file.write_at(&data[written..], offset + written as u64) {
+            Ok(0) => break,
+            Ok(count) => written += count,
+            Err(error) if error.kind() == stratafs::ErrorKind::Interrupted => {}
+            Err(_) if written > 0 => break,
+            Err(error) => return Err(of(error)),
+        }
+    }
+    Ok(written)
+}

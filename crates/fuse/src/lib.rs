@@ -1,0 +1,42 @@
+//! The FUSE door: shows any [`FileSystem`](stratafs::FileSystem) to the kernel as a mount.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use stratafs::MemoryFs;
+//! use stratafs_fuse::{Mount, MountOptions};
+//!
+//! let mount = Mount::new(Arc::new(MemoryFs::new()), "/mnt/scratch", &MountOptions::new())?;
+//! // ... the tree is at /mnt/scratch until `mount` is dropped or somebody unmounts it:
+//! mount.join()?;
+//! # Ok::<(), stratafs_fuse::MountError>(())
+//! ```
+//!
+//! # Shape
+//! `door.rs` answers the kernel's questions in its own types and knows no protocol;
+//! `transport.rs` translates one protocol library into calls of it. Another transport (FUSE
+//! over `io_uring`) would be a second file beside it. `device.rs` opens `/dev/fuse` and mounts.
+//!
+//! The kernel asks by inode number, backends answer by path. The door alone keeps the table
+//! between the two (`inodes.rs`): a number stands for a file from its lookup until the kernel
+//! forgets it, hard links share one number, and names move when they are renamed. A file
+//! without a name is answered through any handle still open on it.
+//!
+//! Permissions are checked by the kernel (`default_permissions`) from the owners and modes the
+//! tree shows. Locks (`flock`, POSIX) are kept by the kernel and hold within one mount.
+//!
+//! The thread that serves a mount must never touch a path on it: it would wait for itself.
+#![cfg(target_os = "linux")]
+
+mod device;
+mod directory;
+mod door;
+mod errno;
+mod handles;
+mod inodes;
+mod mount;
+mod options;
+mod transport;
+
+pub use device::{MountError, unmount};
+pub use mount::Mount;
+pub use options::{Freshness, MountOptions};

@@ -1,0 +1,121 @@
+//! How to mount.
+
+use std::time::Duration;
+
+/// Whether the tree can change without the door knowing, which decides how long the kernel may
+/// keep what it has learnt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Freshness {
+    /// Somebody else may change the tree: the kernel asks again after one second, and drops
+    /// cached contents when a modification time has moved.
+    #[default]
+    Shared,
+    /// The tree changes only through this mount: the kernel keeps what it learns. Immutable
+    /// trees are served so in any case.
+    Exclusive,
+}
+
+impl Freshness {
+    pub(crate) fn lifetime(self) -> Duration {
+        match self {
+            Freshness::Shared => Duration::from_secs(1),
+            Freshness::Exclusive => Duration::from_secs(3600),
+        }
+    }
+}
+
+/// How to mount. The default is what a user wants on a machine of their own: writable, visible
+/// to them alone, no set-user-id programs, no devices.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Refuse every change.
+    pub read_only: bool,
+    /// Let every user in, as their permission bits allow. For a user who is not root this
+    /// needs `user_allow_other` in `/etc/fuse.conf`.
+    pub allow_other: bool,
+    /// Let the kernel check permission bits. Without it every caller may do whatever the
+    /// serving process may.
+    pub default_permissions: bool,
+    /// Honour set-user-id and set-group-id bits of programs (needs root).
+    pub set_user_id: bool,
+    /// Honour device nodes (needs root).
+    pub devices: bool,
+    /// Let programs on the mount be executed.
+    pub execute: bool,
+    /// Unmount by itself after so long without a request and without an open file.
+    pub idle_timeout: Option<Duration>,
+    /// How long the kernel may keep what it has learnt.
+    pub freshness: Freshness,
+    /// What `mount` and `df` show as the source.
+    pub name: String,
+    /// The type is shown as `fuse.` and this.
+    pub subtype: String,
+    /// How many threads answer the kernel; `None`: as many as the machine has processors, at
+    /// most 4.
+    pub threads: Option<usize>,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MountOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        MountOptions {
+            read_only: false,
+            allow_other: false,
+            default_permissions: true,
+            set_user_id: false,
+            devices: false,
+            execute: true,
+            idle_timeout: None,
+            freshness: Freshness::Shared,
+            name: "stratafs".to_owned(),
+            subtype: "stratafs".to_owned(),
+            threads: None,
+        }
+    }
+
+    /// Refuse every change.
+    #[must_use]
+    pub fn read_only(mut self, yes: bool) -> Self {
+        self.read_only = yes;
+        self
+    }
+
+    /// Let every user in.
+    #[must_use]
+    pub fn allow_other(mut self, yes: bool) -> Self {
+        self.allow_other = yes;
+        self
+    }
+
+    /// Unmount by itself after so long without use.
+    #[must_use]
+    pub fn idle_timeout(mut self, after: Option<Duration>) -> Self {
+        self.idle_timeout = after;
+        self
+    }
+
+    /// Whether the tree changes only through this mount.
+    #[must_use]
+    pub fn freshness(mut self, freshness: Freshness) -> Self {
+        self.freshness = freshness;
+        self
+    }
+
+    /// What `mount` and `df` show as the source.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    pub(crate) fn thread_count(&self) -> usize {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or(processors.min(4)).max(1)
+    }
+}
