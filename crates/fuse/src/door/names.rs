@@ -64,8 +64,6 @@ impl Door {
             0 | libc::S_IFREG => return self.make_file(caller, parent, name, mode),
             libc::S_IFIFO => NodeKind::Fifo,
             libc::S_IFSOCK => NodeKind::Socket,
-            // This pair of numbers is a whiteout for everybody who reads layers.
-            libc::S_IFCHR if device == Device::default() => return Err(Errno::PERM),
             libc::S_IFCHR => NodeKind::CharDevice(device),
             libc::S_IFBLK => NodeKind::BlockDevice(device),
             _ => return Err(Errno::INVAL),
