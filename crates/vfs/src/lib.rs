@@ -12,6 +12,7 @@ mod metadata;
 mod mount;
 mod native;
 mod options;
+mod overlay;
 pub mod path;
 mod sharded;
 mod watch;
@@ -32,5 +33,6 @@ pub use native::{NativeFs, NativeOptions};
 pub use options::{
     Allocation, NewNode, NodeKind, OpenOptions, RenameMode, Seek, SyncScope, XattrMode,
 };
+pub use overlay::{Change, ChangeKind, OverlayBuilder, OverlayFs};
 pub use path::{AsPath, VfsPath, VfsPathBuf};
 pub use watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};

@@ -9,6 +9,7 @@ use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::layers::ReadOnlyFs;
 use crate::metadata::{FileType, Metadata, MetadataChange, Statfs};
 use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::overlay::OverlayFs;
 use crate::path::{AsPath, VfsPath, VfsPathBuf, normalize};
 use crate::watch::{WatchGuard, WatchSink};
 
@@ -235,7 +236,16 @@ fn compose(at: &VfsPath, mut here: Vec<&Mount>) -> BackendResult<Point> {
     };
     let fs = match here[..] {
         [alone] => layer(alone),
-        _ => return Err(ErrorKind::Unsupported.into()),
+        _ => {
+            let mut builder = OverlayFs::builder();
+            for (index, mount) in here.iter().enumerate() {
+                builder = match target {
+                    Some(_) if index == 0 => builder.upper(layer(mount)),
+                    _ => builder.lower(layer(mount)),
+                };
+            }
+            Arc::new(builder.build()?)
+        }
     };
     // The oldest mount of the point: stays the same while the point lives. A point at the root
     // keeps its backend's ids.
