@@ -12,6 +12,7 @@
 pub mod commands;
 pub mod exit;
 pub mod output;
+pub mod stack;
 
 use std::process::ExitCode;
 

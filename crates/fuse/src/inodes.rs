@@ -300,10 +300,10 @@ impl Inodes {
     }
 
     pub(crate) fn closed(&mut self, file: &Arc<OpenFile>) {
-        if let Some(node) = self.nodes.get_mut(&file.node) {
-            if let Some(at) = node.open.iter().position(|open| Arc::ptr_eq(open, file)) {
-                node.open.swap_remove(at);
-            }
+        if let Some(node) = self.nodes.get_mut(&file.node)
+            && let Some(at) = node.open.iter().position(|open| Arc::ptr_eq(open, file))
+        {
+            node.open.swap_remove(at);
         }
         self.drop_unneeded(file.node);
     }
@@ -317,12 +317,6 @@ impl Inodes {
     ) -> Option<Arc<OpenFile>> {
         let node = self.nodes.get(&number)?;
         node.open.iter().find(|file| file.covers(read, write)).cloned()
-    }
-
-    /// How many nodes are known.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
     }
 }
 

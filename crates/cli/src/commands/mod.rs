@@ -5,6 +5,7 @@ use clap::Subcommand;
 use crate::exit::Outcome;
 use crate::output::Output;
 
+pub mod mount;
 pub mod umount;
 
 /// What to do. A variant's help is the doc comment of its arguments, which one here would
@@ -12,6 +13,7 @@ pub mod umount;
 #[allow(missing_docs)]
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    Mount(mount::Args),
     Umount(umount::Args),
 }
 
@@ -22,6 +24,7 @@ impl Command {
     /// Whatever the command meets, in a sentence for people.
     pub fn execute(self, output: &mut Output) -> Outcome {
         match self {
+            Command::Mount(args) => mount::execute(args, output),
             Command::Umount(args) => umount::execute(args, output),
         }
     }

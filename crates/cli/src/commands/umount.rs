@@ -1,9 +1,7 @@
 //! `strata umount`.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-
-use rustix::mount::UnmountFlags;
 
 use crate::exit::{Failure, Outcome, Status};
 use crate::output::Output;
@@ -21,29 +19,16 @@ pub struct Args {
 }
 
 pub(crate) fn execute(args: Args, _: &mut Output) -> Outcome {
-    let flags = if args.lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-    let Err(direct) = rustix::mount::unmount(&args.mountpoint, flags | UnmountFlags::NOFOLLOW)
-    else {
-        return Ok(Status::Done);
-    };
-    if direct != rustix::io::Errno::PERM {
-        return Err(Failure::new(format_args!("{}: {direct}", args.mountpoint.display())));
-    }
-    // Without the privilege to unmount, the setuid helper does it for the user who mounted.
-    let mut helper = Command::new("fusermount3");
-    helper.arg("-u").arg("-q").stdin(Stdio::null());
-    if args.lazy {
-        helper.arg("-z");
-    }
-    match helper.arg("--").arg(&args.mountpoint).status() {
-        Ok(status) if status.success() => Ok(Status::Done),
-        Ok(_) => Err(Failure::new(format_args!(
-            "{}: not a mount of yours, or in use (see --lazy)",
-            args.mountpoint.display()
-        ))),
-        Err(error) => Err(Failure::new(format_args!(
-            "{}: {direct}, and fusermount3 cannot be run: {error}",
-            args.mountpoint.display()
-        ))),
+    let mountpoint = args.mountpoint.display();
+    match stratafs_fuse::unmount(&args.mountpoint, args.lazy) {
+        Ok(()) => Ok(Status::Done),
+        Err(error) => Err(Failure::new(match error.kind() {
+            ErrorKind::ResourceBusy => format!(
+                "{mountpoint}: in use: a file on it is open, or it is somebody's working \
+                 directory (--lazy detaches it all the same)"
+            ),
+            ErrorKind::InvalidInput => format!("{mountpoint}: nothing is mounted here"),
+            _ => format!("{mountpoint}: {error}"),
+        })),
     }
 }

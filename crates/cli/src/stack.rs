@@ -1,0 +1,300 @@
+//! Layer specifications: the text form of one layer of a stack.
+//!
+//! ```text
+//! KIND:ARGUMENT[,OPTION...][@/MOUNT/POINT]
+//!
+//! native:DIR            a directory of this machine
+//! memory:               an empty tree in memory
+//! ```
+//!
+//! Options: `ro` (nothing can be changed through this layer), `any-case` (names are found
+//! whatever their case), `hidden` (the mount point does not show in its parent's listing);
+//! for `memory`: `size=BYTES` and `files=COUNT` (numbers may end in `K`, `M`, `G`).
+//!
+//! The mount point is where in the tree the layer stands; the root when it is not given. Of
+//! several layers at one point the later is on top, and the topmost takes the changes if it
+//! can.
+//!
+//! In every part a backslash makes the next character mean itself, so a comma in a path is
+//! written `\,`, a backslash `\\`, and an `@` before a `/` is written `\@`. Nothing else is
+//! special: `native:/a@b:c` is the directory `/a@b:c`.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use stratafs::{
+    Capabilities, FileSystem, MemoryFs, MemoryOptions, MountOptions, NativeFs, ReadOnlyFs, Vfs,
+    VfsPathBuf,
+};
+
+use crate::exit::{Context, Failure};
+
+/// One layer, as its specification says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LayerSpec {
+    /// What it is made of.
+    pub source: Source,
+    /// Where in the tree it stands.
+    pub mount_point: VfsPathBuf,
+    /// Nothing can be changed through it.
+    pub read_only: bool,
+    /// Names are found whatever their case.
+    pub any_case: bool,
+    /// The mount point does not show in its parent's listing.
+    pub hidden: bool,
+}
+
+/// What a layer is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A directory of this machine.
+    Native(PathBuf),
+    /// An empty tree in memory.
+    Memory(MemoryOptions),
+}
+
+/// Why a text is no layer specification.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SpecError(String);
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+impl LayerSpec {
+    /// Reads a specification; nothing is opened yet.
+    ///
+    /// # Errors
+    /// A sentence that names the part that is wrong.
+    pub fn parse(text: &OsStr) -> Result<LayerSpec, SpecError> {
+        let bytes = text.as_bytes();
+        let error = |what: &dyn fmt::Display| {
+            SpecError(format!("layer `{}`: {what}", text.to_string_lossy()))
+        };
+        let Some(colon) = bytes.iter().position(|&byte| byte == b':') else {
+            return Err(error(&"a layer is written KIND:ARGUMENT, as in native:/srv/data"));
+        };
+        let (kind, rest) = (&bytes[..colon], &bytes[colon + 1..]);
+        let (head, point) = match find(rest, |rest| rest.starts_with(b"@/")) {
+            Some(at) => (&rest[..at], &rest[at + 1..]),
+            None => (rest, &b""[..]),
+        };
+        let mount_point = stratafs::path::normalize(&unescape(point))
+            .map_err(|cause| error(&format_args!("its mount point: {cause}")))?
+            .into_owned();
+        let mut parts = split(head, b',').into_iter();
+        let argument = parts.next().unwrap_or_default();
+        let mut spec = LayerSpec {
+            source: source(kind, argument).map_err(|what| error(&what))?,
+            mount_point,
+            read_only: false,
+            any_case: false,
+            hidden: false,
+        };
+        for option in parts {
+            spec.set(&unescape(option)).map_err(|what| error(&what))?;
+        }
+        Ok(spec)
+    }
+
+    fn set(&mut self, option: &[u8]) -> Result<(), String> {
+        let (name, value) = match option.iter().position(|&byte| byte == b'=') {
+            Some(at) => (&option[..at], Some(&option[at + 1..])),
+            None => (option, None),
+        };
+        match (name, value, &mut self.source) {
+            (b"ro", None, _) => self.read_only = true,
+            (b"any-case", None, _) => self.any_case = true,
+            (b"hidden", None, _) => self.hidden = true,
+            (b"size", Some(value), Source::Memory(options)) => {
+                options.quota_bytes = Some(number(value)?);
+            }
+            (b"files", Some(value), Source::Memory(options)) => {
+                options.quota_files = Some(number(value)?);
+            }
+            _ => {
+                return Err(format!(
+                    "it has no option `{}` (a comma that belongs to a path is written `\\,`)",
+                    String::from_utf8_lossy(option)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self) -> Result<Arc<dyn FileSystem>, Failure> {
+        Ok(match &self.source {
+            Source::Native(directory) => {
+                Arc::new(NativeFs::new(directory).context(|| directory.display())?)
+            }
+            Source::Memory(options) => Arc::new(MemoryFs::with_options(*options)),
+        })
+    }
+}
+
+fn source(kind: &[u8], argument: &[u8]) -> Result<Source, String> {
+    let argument = unescape(argument);
+    match (kind, &argument[..]) {
+        (b"memory", b"") => Ok(Source::Memory(MemoryOptions::new())),
+        (b"memory", _) => Err("memory takes no argument, only options: memory:,size=64M".into()),
+        (b"native", b"") => Err("native needs a directory".into()),
+        (b"native", _) => Ok(Source::Native(path(argument))),
+        _ => Err(format!(
+            "there is no kind `{}`; there are native and memory",
+            String::from_utf8_lossy(kind)
+        )),
+    }
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+fn number(text: &[u8]) -> Result<u64, String> {
+    let wrong = || format!("`{}` is no number", String::from_utf8_lossy(text));
+    let (digits, unit) = match text.split_last() {
+        Some((b'K' | b'k', digits)) => (digits, 1 << 10),
+        Some((b'M' | b'm', digits)) => (digits, 1 << 20),
+        Some((b'G' | b'g', digits)) => (digits, 1 << 30),
+        _ => (text, 1),
+    };
+    let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
+    digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit)).ok_or_else(wrong)
+}
+
+/// The first place where `hit` holds for what follows, not counting escaped bytes.
+fn find(bytes: &[u8], hit: impl Fn(&[u8]) -> bool) -> Option<usize> {
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b'\\' {
+            at += 2;
+            continue;
+        }
+        if hit(&bytes[at..]) {
+            return Some(at);
+        }
+        at += 1;
+    }
+    None
+}
+
+fn split(mut bytes: &[u8], separator: u8) -> Vec<&[u8]> {
+    let mut parts = Vec::new();
+    while let Some(at) = find(bytes, |rest| rest[0] == separator) {
+        parts.push(&bytes[..at]);
+        bytes = &bytes[at + 1..];
+    }
+    parts.push(bytes);
+    parts
+}
+
+fn unescape(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.iter();
+    while let Some(&byte) = rest.next() {
+        match byte {
+            // A backslash at the very end stands for itself.
+            b'\\' => plain.push(rest.next().copied().unwrap_or(b'\\')),
+            byte => plain.push(byte),
+        }
+    }
+    plain
+}
+
+/// Opens the layers and makes one tree of them.
+///
+/// # Errors
+/// When a layer cannot be opened or the stack makes no sense.
+pub fn build(layers: &[LayerSpec]) -> Result<Arc<dyn FileSystem>, Failure> {
+    if let [only] = layers
+        && only.mount_point.is_root()
+        && !only.any_case
+        && !only.hidden
+    {
+        let fs = only.open()?;
+        return Ok(if only.read_only { Arc::new(ReadOnlyFs::new(fs)) } else { fs });
+    }
+    let vfs = Vfs::new();
+    // From the top down: a stack whose write target is known first is valid at every step.
+    for (index, layer) in layers.iter().enumerate().rev() {
+        let fs = layer.open()?;
+        let topmost = !layers[index + 1..].iter().any(|l| l.mount_point == layer.mount_point);
+        let alone = layers.iter().filter(|l| l.mount_point == layer.mount_point).count() == 1;
+        let writable = fs.capabilities().contains(Capabilities::WRITE) && !layer.read_only;
+        let options = MountOptions::new()
+            .priority(index as i32)
+            .read_only(layer.read_only)
+            .case_insensitive(layer.any_case)
+            .hidden(layer.hidden)
+            .write_target(topmost && writable && !alone);
+        vfs.mount(&*layer.mount_point, fs, options)?;
+    }
+    Ok(Arc::new(vfs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<LayerSpec, String> {
+        LayerSpec::parse(OsStr::new(text)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn parts_are_told_apart() {
+        let spec = parse("native:/srv/a,ro,any-case@/mods/x").unwrap();
+        assert_eq!(spec.source, Source::Native("/srv/a".into()));
+        assert_eq!(spec.mount_point.as_bytes(), b"mods/x");
+        assert!(spec.read_only && spec.any_case && !spec.hidden);
+        let spec = parse("memory:,size=2M,files=10").unwrap();
+        let quota = MemoryOptions::new().quota_bytes(2 << 20).quota_files(10);
+        assert_eq!(spec.source, Source::Memory(quota));
+        assert!(spec.mount_point.is_root());
+    }
+
+    #[test]
+    fn a_backslash_makes_any_character_plain() {
+        for (text, directory) in [
+            (r"native:/a@b:c", "/a@b:c"),
+            (r"native:/a\,b", "/a,b"),
+            (r"native:/a\@/b", "/a@/b"),
+            (r"native:/a\\", r"/a\"),
+            ("native:/a\\", r"/a\"),
+            (r"native:\,@/x", ","),
+        ] {
+            assert_eq!(parse(text).unwrap().source, Source::Native(directory.into()), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, part) in [
+            ("/srv", "KIND:ARGUMENT"),
+            ("disk:/srv", "no kind `disk`"),
+            ("native:", "needs a directory"),
+            ("native:/a,b", "no option `b`"),
+            ("native:/a,size=3", "no option `size=3`"),
+            ("memory:x", "no argument"),
+            ("memory:,size=3T", "no number"),
+            ("memory:,size=99999999999G", "no number"),
+            ("memory:@/a/../..", "mount point"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn one_layer_alone_needs_no_tree() {
+        let build = |text| build(&[parse(text).unwrap()]).unwrap().capabilities();
+        assert!(build("memory:").contains(Capabilities::WRITE));
+        assert!(!build("memory:,ro").contains(Capabilities::WRITE));
+    }
+}
