@@ -19,7 +19,7 @@ pub(super) fn change(fd: BorrowedFd<'_>, change: &MetadataChange) -> Result<()> 
     if change.is_empty() {
         return Ok(());
     }
-    let before = stat::of(fd)?;
+    let before = stat::of(fd, stat::WANTED)?;
     let done = apply(fd, change, &before);
     if done.is_err() {
         let restore = MetadataChange {

@@ -78,7 +78,7 @@ impl File for NativeFile {
     }
 
     fn metadata(&self) -> BackendResult<Metadata> {
-        Ok(stat::metadata(&stat::of(self.fd.as_fd())?, self.root_device))
+        Ok(stat::metadata(&stat::of(self.fd.as_fd(), stat::WANTED)?, self.root_device))
     }
 
     fn set_metadata(&self, change: &MetadataChange) -> BackendResult<()> {

@@ -20,7 +20,7 @@ pub(super) fn visit(
     root_device: DeviceId,
     visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
-    let device = DeviceId::of(&stat::of(fd.as_fd())?);
+    let device = DeviceId::of(&stat::of(fd.as_fd(), stat::WANTED)?);
     let mut buffer = [MaybeUninit::uninit(); BUFFER_LEN];
     let mut entries = RawDir::new(fd, &mut buffer);
     while let Some(entry) = entries.next() {

@@ -1,6 +1,7 @@
 //! The native backend on Linux.
 
 mod attributes;
+mod cache;
 mod capabilities;
 mod errno;
 mod file;
@@ -20,7 +21,8 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags, Statx, StatxFlags};
 use rustix::io::{Errno, Result};
 
-use self::root::{NODE, PLACE, Root};
+use self::cache::{Cache, Place};
+use self::root::{NODE, PLACE, Root, open_step};
 use self::stat::DeviceId;
 use super::NativeOptions;
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
@@ -153,7 +155,12 @@ impl FileSystem for NativeFs {
 
     fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
         let fd = self.inner.open_node(path, NODE, Mode::empty())?;
-        Ok(attributes::change(fd.as_fd(), change)?)
+        attributes::change(fd.as_fd(), change)?;
+        if change.mode.or(change.user).or(change.group).is_some() {
+            // It may have been a directory that lets nobody through now.
+            self.inner.moved(path);
+        }
+        Ok(())
     }
 
     fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
@@ -206,16 +213,19 @@ struct Inner {
     root: Root,
     device: DeviceId,
     capabilities: Capabilities,
+    cache: Option<Cache>,
 }
 
 impl Inner {
-    fn new(fd: OwnedFd, _options: NativeOptions) -> BackendResult<Self> {
-        let stat = stat::of(fd.as_fd())?;
+    fn new(fd: OwnedFd, options: NativeOptions) -> BackendResult<Self> {
+        let stat = stat::of(fd.as_fd(), stat::WANTED)?;
         if !stat::file_type(&stat).is_dir() {
             return Err(ErrorKind::NotADirectory.into());
         }
         let capabilities = capabilities::probe(fd.as_fd());
-        Ok(Inner { root: Root::new(fd), device: DeviceId::of(&stat), capabilities })
+        // Without a cache everything works, at the cost of a call per directory.
+        let cache = Cache::new(fd.as_fd(), options).unwrap_or(None);
+        Ok(Inner { root: Root::new(fd), device: DeviceId::of(&stat), capabilities, cache })
     }
 
     /// Calls with the directory that holds `path` and the last name; with the root and `.` for
@@ -226,12 +236,44 @@ impl Inner {
         path: &VfsPath,
         call: impl FnOnce(BorrowedFd<'_>, &[u8]) -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        match path.split_last() {
-            None => call(self.root.as_fd(), b"."),
-            Some((parent, name)) if parent.is_root() => call(self.root.as_fd(), name),
-            Some((parent, name)) => {
+        let Some((parent, name)) = path.split_last() else {
+            return call(self.root.as_fd(), b".");
+        };
+        if parent.is_root() {
+            return call(self.root.as_fd(), name);
+        }
+        let in_place = |place: Place<'_>| match place {
+            Place::In(dir) => call(dir, name),
+            Place::Unknown | Place::Missing => {
                 call(self.root.open(parent, PLACE, Mode::empty())?.as_fd(), name)
             }
+        };
+        match &self.cache {
+            Some(cache) => cache.look_for_dir(parent, in_place),
+            None => in_place(Place::Unknown),
+        }
+    }
+
+    /// Calls with where to look for what `path` names, if that is known: the directory that
+    /// holds it and the last name. `ENOENT` where the name is known to be missing.
+    #[inline]
+    fn look<T>(
+        &self,
+        path: &VfsPath,
+        known: impl FnOnce(BorrowedFd<'_>, &[u8]) -> Result<T>,
+        unknown: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let Some((parent, name)) = path.split_last() else {
+            return known(self.root.as_fd(), b".");
+        };
+        match &self.cache {
+            Some(cache) => cache.look(self.root.as_fd(), parent, name, |place| match place {
+                Place::Missing => Err(Errno::NOENT),
+                Place::In(dir) => known(dir, name),
+                Place::Unknown => unknown(),
+            }),
+            None if parent.is_root() => known(self.root.as_fd(), name),
+            None => unknown(),
         }
     }
 
@@ -253,13 +295,26 @@ impl Inner {
 
     #[inline]
     fn stat_for(&self, path: &VfsPath, wanted: StatxFlags) -> Result<Statx> {
-        self.in_parent(path, |dir, name| stat::at(dir, name, wanted))
+        self.look(
+            path,
+            |dir, name| stat::at(dir, name, wanted),
+            || stat::of(self.root.open(path, NODE, Mode::empty())?.as_fd(), wanted),
+        )
     }
 
     /// Opens whatever has the name, as the flags say.
     #[inline]
     fn open_node(&self, path: &VfsPath, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
-        self.root.open(path, flags, mode)
+        self.look(
+            path,
+            |dir, name| open_step(dir, name, flags, mode),
+            || self.root.open(path, flags, mode),
+        )
+    }
+
+    /// Makes and opens a file, with flags that say so.
+    fn open_new(&self, path: &VfsPath, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        self.in_parent(path, |dir, name| open_step(dir, name, flags, mode))
     }
 
     /// Opens a directory to list it.
@@ -277,8 +332,24 @@ impl Inner {
     }
 
     /// A name was made through this backend.
-    fn made(&self, _path: &VfsPath) {}
+    fn made(&self, path: &VfsPath) {
+        if let Some(cache) = &self.cache {
+            cache.made(path);
+        }
+    }
 
-    /// What a path names was renamed, replaced or removed through this backend.
-    fn moved(&self, _path: &VfsPath) {}
+    /// What a path names was renamed, replaced, removed or closed to somebody through this
+    /// backend.
+    fn moved(&self, path: &VfsPath) {
+        if let Some(cache) = &self.cache {
+            cache.moved(path);
+        }
+    }
+
+    #[cold]
+    fn give_descriptors_back(&self) {
+        if let Some(cache) = &self.cache {
+            cache.clear();
+        }
+    }
 }

@@ -88,7 +88,7 @@ impl Inner {
         if !made.is_symlink() {
             attributes::set_mode(fd.as_fd(), node.mode)?;
         }
-        made = stat::metadata(&stat::of(fd.as_fd())?, self.device);
+        made = stat::metadata(&stat::of(fd.as_fd(), stat::WANTED)?, self.device);
         Ok(made)
     }
 

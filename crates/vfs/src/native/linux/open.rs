@@ -115,11 +115,21 @@ impl Inner {
         Ok(())
     }
 
-    /// Opens in the parent directory where that is at hand, else beneath the root: one system
-    /// call either way.
+    /// Opens, or makes: again after an interruption, and once more with the descriptors back
+    /// that the cache holds when they are all in use.
     #[inline]
     fn open_at(&self, path: &VfsPath, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
-        retry_on_intr(|| self.open_node(path, flags, mode))
+        let open = || match flags.contains(OFlags::CREATE) {
+            true => self.open_new(path, flags, mode),
+            false => self.open_node(path, flags, mode),
+        };
+        match retry_on_intr(open) {
+            Err(Errno::MFILE) => {
+                self.give_descriptors_back();
+                open()
+            }
+            answer => answer,
+        }
     }
 }
 

@@ -18,8 +18,8 @@ pub(super) fn at(dir: BorrowedFd<'_>, name: &[u8], wanted: StatxFlags) -> Result
 
 /// Of an open file or node.
 #[inline]
-pub(super) fn of(fd: BorrowedFd<'_>) -> Result<Statx> {
-    rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, WANTED)
+pub(super) fn of(fd: BorrowedFd<'_>, wanted: StatxFlags) -> Result<Statx> {
+    rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, wanted)
 }
 
 /// Tells the file systems below one root apart.
