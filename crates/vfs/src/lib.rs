@@ -3,10 +3,14 @@
 #![deny(unsafe_code)]
 
 mod api;
+#[cfg(feature = "archive")]
+pub mod archive;
 mod backend;
 mod error;
 mod handle;
 mod layers;
+#[cfg(feature = "archive")]
+mod mapping;
 mod memory;
 mod metadata;
 mod mount;
@@ -20,6 +24,8 @@ mod watch;
 #[cfg(feature = "glob")]
 pub use api::Glob;
 pub use api::{DirList, FileStream, VfsFile, Walk, WalkEntry};
+#[cfg(feature = "archive")]
+pub use archive::ArchiveFs;
 pub use backend::{Capabilities, DirEntry, File, FileSystem};
 pub use error::{BackendError, BackendResult, Error, ErrorKind, Result};
 pub use layers::{ReadOnlyFs, SubdirFs};

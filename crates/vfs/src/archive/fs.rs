@@ -1,0 +1,247 @@
+//! The archive as a backend.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::metadata::{FileId, FileType, Metadata, MetadataChange, Statfs};
+use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::path::VfsPath;
+use crate::watch::{WatchGuard, WatchSink};
+
+use super::ArchiveFs;
+use super::file::ArchiveFile;
+use super::format::flag;
+use super::index::ROOT;
+use super::inner::Inner;
+
+impl Inner {
+    /// The entry of a path, or the error that the contract wants for a miss.
+    #[inline]
+    pub(crate) fn resolve(&self, path: &VfsPath) -> BackendResult<u32> {
+        if path.is_root() {
+            return Ok(ROOT);
+        }
+        match self.index.find(path)? {
+            Some(number) => Ok(number),
+            None => Err(self.miss(path)),
+        }
+    }
+
+    /// Why a path is not there: the nearest ancestor that is decides.
+    #[cold]
+    fn miss(&self, path: &VfsPath) -> BackendError {
+        match self.nearest_ancestor(path) {
+            Ok(FileType::Directory) => ErrorKind::NotFound.into(),
+            Ok(FileType::Symlink) => ErrorKind::SymlinkInPath.into(),
+            Ok(_) => ErrorKind::NotADirectory.into(),
+            Err(error) => error,
+        }
+    }
+
+    fn nearest_ancestor(&self, path: &VfsPath) -> BackendResult<FileType> {
+        let mut path = path;
+        while let Some(parent) = path.parent() {
+            if let Some(number) = self.index.find(parent)? {
+                return self.index.kind(number, self.index.entry(number)?);
+            }
+            path = parent;
+        }
+        Ok(FileType::Directory)
+    }
+
+    /// What a method that would change something answers: a broken path first.
+    #[cold]
+    fn refuse<T>(&self, path: &VfsPath) -> BackendResult<T> {
+        match self.nearest_ancestor(path)? {
+            FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
+            FileType::Directory => match path.parent() {
+                Some(parent) if !parent.is_root() && self.index.find(parent)?.is_none() => {
+                    Err(ErrorKind::NotFound.into())
+                }
+                _ => Err(ErrorKind::ReadOnly.into()),
+            },
+            _ => Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+}
+
+impl FileSystem for ArchiveFs {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::MODES
+            | Capabilities::OWNERS
+            | Capabilities::STABLE_IDS
+            | Capabilities::IMMUTABLE;
+        if self.inner.header.flags & flag::WHITEOUTS != 0 {
+            capabilities |= Capabilities::WHITEOUTS;
+        }
+        capabilities
+    }
+
+    #[inline]
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+        let inner = &*self.inner;
+        if options.needs_writable() || !options.is_valid() {
+            return match options.is_valid() {
+                true => inner.refuse(path),
+                false => Err(ErrorKind::InvalidArgument.into()),
+            };
+        }
+        let number = inner.resolve(path)?;
+        let entry = inner.index.entry(number)?;
+        match inner.index.kind(number, entry)? {
+            FileType::File => {
+                let contents = inner.contents(number, entry)?;
+                Ok(Box::new(ArchiveFile { archive: self.inner.share(), contents }))
+            }
+            FileType::Directory => Err(ErrorKind::IsADirectory.into()),
+            FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
+            FileType::Whiteout => Err(ErrorKind::NotFound.into()),
+            FileType::Fifo | FileType::Socket | FileType::CharDevice | FileType::BlockDevice => {
+                Err(ErrorKind::InvalidArgument.into())
+            }
+        }
+    }
+
+    #[inline]
+    fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
+        let inner = &*self.inner;
+        inner.index.metadata(inner.resolve(path)?)
+    }
+
+    #[inline]
+    fn exists(&self, path: &VfsPath) -> BackendResult<bool> {
+        let inner = &*self.inner;
+        if path.is_root() || inner.index.find(path)?.is_some() {
+            return Ok(true);
+        }
+        // Only a link above the name could make the miss more than a miss.
+        if inner.header.flags & flag::SYMLINKS != 0
+            && inner.nearest_ancestor(path)? == FileType::Symlink
+        {
+            return Err(ErrorKind::SymlinkInPath.into());
+        }
+        Ok(false)
+    }
+
+    fn read_dir(
+        &self,
+        path: &VfsPath,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> BackendResult<()> {
+        let inner = &*self.inner;
+        let index = &inner.index;
+        let directory = inner.resolve(path)?;
+        let entry = index.entry(directory)?;
+        match index.kind(directory, entry)? {
+            FileType::Directory => {}
+            FileType::Symlink => return Err(ErrorKind::SymlinkInPath.into()),
+            _ => return Err(ErrorKind::NotADirectory.into()),
+        }
+        for number in index.children(directory, entry)? {
+            let child = index.entry(number)?;
+            let name = index.child_name(directory, number, child)?;
+            let file_type = index.kind(number, child)?;
+            let id = match child.extra() {
+                0 => number,
+                _ => index.extra(number, child)?.map_or(number, |extra| extra.file),
+            };
+            let id = FileId(u64::from(id) + 1);
+            if visit(DirEntry { name, file_type, id }).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
+        let inner = &*self.inner;
+        let number = inner.resolve(path)?;
+        let entry = inner.index.entry(number)?;
+        match inner.index.kind(number, entry)? {
+            FileType::Symlink => Ok(inner.index.link_target(number, entry)?.to_vec()),
+            _ => Err(ErrorKind::InvalidArgument.into()),
+        }
+    }
+
+    fn create(&self, path: &VfsPath, _: &NewNode<'_>) -> BackendResult<Metadata> {
+        self.inner.refuse(path)
+    }
+
+    fn link(&self, from: &VfsPath, _: &VfsPath) -> BackendResult<()> {
+        self.inner.refuse(from)
+    }
+
+    fn rename(&self, from: &VfsPath, _: &VfsPath, _: RenameMode) -> BackendResult<()> {
+        self.inner.refuse(from)
+    }
+
+    fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn set_metadata(&self, path: &VfsPath, _: &MetadataChange) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
+        let inner = &*self.inner;
+        let number = inner.resolve(path)?;
+        let mut found = None;
+        if let Some(extra) = inner.index.extra(number, inner.index.entry(number)?)? {
+            extra.xattrs(|known, value| {
+                if known == name {
+                    found = Some(value.to_vec());
+                }
+                found.is_none()
+            })?;
+        }
+        found.ok_or_else(|| ErrorKind::NoAttribute.into())
+    }
+
+    fn xattrs(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
+        let inner = &*self.inner;
+        let number = inner.resolve(path)?;
+        let mut names = Vec::new();
+        if let Some(extra) = inner.index.extra(number, inner.index.entry(number)?)? {
+            extra.xattrs(|name, _| {
+                names.push(name.to_vec());
+                true
+            })?;
+        }
+        Ok(names)
+    }
+
+    fn set_xattr(&self, path: &VfsPath, _: &[u8], _: &[u8], _: XattrMode) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn remove_xattr(&self, path: &VfsPath, _: &[u8]) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn statfs(&self) -> BackendResult<Statfs> {
+        let header = &self.inner.header;
+        Ok(Statfs {
+            total: header.archive_len,
+            files: header.entry_count.into(),
+            block_size: 4096,
+            ..Statfs::default()
+        })
+    }
+
+    fn sync(&self) -> BackendResult<()> {
+        Ok(())
+    }
+
+    /// # Errors
+    /// Nothing ever changes, so there is nothing to watch: `Unsupported`.
+    fn watch(&self, _: &VfsPath, _: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
+        Err(ErrorKind::Unsupported.into())
+    }
+}

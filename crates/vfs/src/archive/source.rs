@@ -1,0 +1,143 @@
+//! Where an archive's bytes come from: memory (mapped or not), or positioned reads.
+
+use std::fs;
+use std::io;
+
+use bytes::Bytes;
+
+use crate::backend::File;
+use crate::error::{BackendError, BackendResult, ErrorKind};
+
+use super::format::corrupt;
+
+/// The bytes of one archive, from its header on.
+pub(crate) enum Source {
+    /// All of it, in memory or mapped.
+    Memory(Bytes),
+    /// A file of the host, read at offsets.
+    Host(HostFile),
+    /// A file of any backend, and where in it the archive starts.
+    File(Box<dyn File>, u64),
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::Memory(bytes) => write!(f, "Memory({} bytes)", bytes.len()),
+            Source::Host(file) => file.fmt(f),
+            Source::File(file, base) => write!(f, "File({file:?} from {base})"),
+        }
+    }
+}
+
+impl Source {
+    /// The bytes of the range, where they lie in memory.
+    #[inline]
+    pub(crate) fn slice(&self, offset: u64, len: usize) -> Option<BackendResult<&[u8]>> {
+        let Source::Memory(bytes) = self else { return None };
+        let slice = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)?.get(..len));
+        Some(slice.ok_or_else(|| outside(offset, len)))
+    }
+
+    pub(crate) fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> BackendResult<()> {
+        match self {
+            Source::Memory(_) => match self.slice(offset, buf.len()) {
+                Some(slice) => buf.copy_from_slice(slice?),
+                None => return Err(outside(offset, buf.len())),
+            },
+            Source::Host(file) => file.read_exact_at(buf, offset).map_err(from_io)?,
+            Source::File(file, base) => {
+                let mut done = 0;
+                while done < buf.len() {
+                    let at = offset.checked_add(*base).and_then(|at| at.checked_add(done as u64));
+                    let at = at.ok_or_else(|| outside(offset, buf.len()))?;
+                    match file.read_at(&mut buf[done..], at)? {
+                        0 => return Err(outside(offset, buf.len())),
+                        n => done += n,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The range as shared bytes: a slice of what lies in memory, else read now. The caller has
+    /// checked the range against the length of the file.
+    pub(crate) fn bytes(&self, offset: u64, len: usize) -> BackendResult<Bytes> {
+        match self {
+            Source::Memory(bytes) => {
+                self.slice(offset, len).transpose()?;
+                Ok(bytes.slice(offset as usize..offset as usize + len))
+            }
+            _ => {
+                let mut buf = vec![0; len];
+                self.read_exact_at(&mut buf, offset)?;
+                Ok(buf.into())
+            }
+        }
+    }
+}
+
+#[cold]
+fn outside(offset: u64, len: usize) -> BackendError {
+    corrupt(format!("{len} bytes at offset {offset} lie behind the end of the file"))
+}
+
+/// A file of the host with the offset of the archive in it.
+#[derive(Debug)]
+pub(crate) struct HostFile {
+    pub file: fs::File,
+    pub base: u64,
+}
+
+impl HostFile {
+    #[cfg(unix)]
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        use std::os::unix::fs::FileExt;
+        self.file.read_exact_at(buf, self.position(offset)?)
+    }
+
+    #[cfg(windows)]
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        use std::os::windows::fs::FileExt;
+        let mut done = 0;
+        while done < buf.len() {
+            match self.file.seek_read(&mut buf[done..], self.position(offset)? + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => done += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(any(unix, windows)))]
+    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn position(&self, offset: u64) -> io::Result<u64> {
+        offset.checked_add(self.base).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// The nearest kind, with the host's own words.
+pub(crate) fn from_io(error: io::Error) -> BackendError {
+    let kind = match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        io::ErrorKind::AlreadyExists => ErrorKind::AlreadyExists,
+        io::ErrorKind::NotADirectory => ErrorKind::NotADirectory,
+        io::ErrorKind::IsADirectory => ErrorKind::IsADirectory,
+        io::ErrorKind::StorageFull => ErrorKind::NoSpace,
+        io::ErrorKind::QuotaExceeded => ErrorKind::QuotaExceeded,
+        io::ErrorKind::FileTooLarge => ErrorKind::FileTooLarge,
+        io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+        io::ErrorKind::Unsupported => ErrorKind::Unsupported,
+        io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+        io::ErrorKind::UnexpectedEof => ErrorKind::Corrupt,
+        _ => ErrorKind::Io,
+    };
+    BackendError::new(kind, error)
+}
