@@ -55,12 +55,10 @@ pub fn like_a_disk() -> MountOptions {
 
 /// A test program: from `STRATA_TOOLS` (a directory) or `PATH`.
 pub fn tool(name: &str) -> PathBuf {
-    let places = std::env::var_os("STRATA_TOOLS").into_iter().map(PathBuf::from).chain(
-        std::env::var_os("PATH")
-            .iter()
-            .flat_map(std::env::split_paths)
-            .collect::<Vec<_>>(),
-    );
+    let places = std::env::var_os("STRATA_TOOLS")
+        .into_iter()
+        .map(PathBuf::from)
+        .chain(std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect::<Vec<_>>());
     for place in places {
         let program = place.join(name);
         if program.is_file() {
