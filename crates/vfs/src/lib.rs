@@ -42,3 +42,10 @@ pub use options::{
 pub use overlay::{Change, ChangeKind, OverlayBuilder, OverlayFs};
 pub use path::{AsPath, VfsPath, VfsPathBuf};
 pub use watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};
+
+/// The pages whose examples are run with the tests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/semantics.md")]
+    mod semantics {}
+}
