@@ -1,4 +1,28 @@
-//! One tree of layers: directories, memory and archives, stacked at mount points.
+//! A virtual file system of layers: directories, memory and archives stacked into one tree.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use stratafs::{MemoryFs, MountOptions, Vfs};
+//!
+//! let vfs = Vfs::new();
+//! vfs.mount("saves", Arc::new(MemoryFs::new()), MountOptions::new())?;
+//! vfs.write("saves/slot-1", "level 3")?;
+//! assert_eq!(vfs.read_to_string("saves/slot-1")?, "level 3");
+//! # Ok::<(), stratafs::Error>(())
+//! ```
+//!
+//! [`Vfs`] is the tree, with the calls of `std::fs` on it; [`VfsFile`] an open file.
+//! [`NativeFs`], [`MemoryFs`], [`archive::ArchiveFs`] and `zip::ZipFs` are backends, things to mount;
+//! [`OverlayFs`], [`ReadOnlyFs`], [`SubdirFs`] and others are layers over them. Who writes a
+//! backend of their own implements [`FileSystem`] and [`File`]; the rules stand there.
+//!
+//! # Rules
+//! - Paths are bytes, relative to the root of the tree; see [`path`].
+//! - All calls block, all take `&self`, and all may be made from many threads at once. Looking
+//!   up and reading take no lock.
+//! - Errors name operation, path and kind, and convert into [`std::io::Error`].
+//! - The features `archive`, `zip`, `watch` and `glob` are on by default; `zstd` brings a C
+//!   library and is not.
 
 #![deny(unsafe_code)]
 
@@ -48,4 +72,6 @@ pub use watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};
 mod pages {
     #[doc = include_str!("../../../docs/semantics.md")]
     mod semantics {}
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
 }
