@@ -5,6 +5,7 @@ use clap::Subcommand;
 use crate::exit::Outcome;
 use crate::output::Output;
 
+pub mod bench;
 pub mod mount;
 pub mod umount;
 
@@ -13,6 +14,7 @@ pub mod umount;
 #[allow(missing_docs)]
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    Bench(bench::Args),
     Mount(mount::Args),
     Umount(umount::Args),
 }
@@ -24,6 +26,7 @@ impl Command {
     /// Whatever the command meets, in a sentence for people.
     pub fn execute(self, output: &mut Output) -> Outcome {
         match self {
+            Command::Bench(args) => bench::execute(args, output),
             Command::Mount(args) => mount::execute(args, output),
             Command::Umount(args) => umount::execute(args, output),
         }
