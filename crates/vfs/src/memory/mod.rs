@@ -2,43 +2,58 @@
 //!
 //! [`MemoryFs`] keeps the whole contract: hard links, symbolic links, special nodes, extended
 //! attributes, owners, nanosecond times, holes, whiteouts. It keeps nothing when its process
-//! ends. Reading does not change a file's `accessed` time: that would be a write on the read
-//! path.
+//! ends, and a sync has nothing to do.
 //!
 //! # Shape
-//! Nodes live in a slab that never moves; a name is an entry of one lock-free map from
-//! (directory, name) to node, so a lookup takes no lock and renaming a directory touches one
-//! entry. Metadata is read through a sequence lock of atomics; see `node.rs`. Contents are
-//! immutable values when small, segments when large; see `contents.rs`.
+//! - A *node* is a file, directory or other thing, in a cell of a slab that never moves and is
+//!   never freed, only used again (`slab.rs`, `node.rs`). Its number tells the nodes that had
+//!   one cell apart.
+//! - A *name* is an entry of one table from (directory, name) to node (`names.rs`). A path is
+//!   walked name by name, so renaming a directory touches one entry, whatever lies below.
+//! - *Contents* are an immutable value while small, segments when large (`contents.rs`,
+//!   `segments.rs`, `block.rs`).
+//! - A *handle* holds its node by a count of its own shard of threads (`life.rs`).
 //!
-//! # Open files
-//! A handle keeps its node by a count in an array of its own thread group, so that opening a
-//! file on two threads writes two cache lines. Whoever takes the last name away sets the links
-//! to 0 and then adds the counts up; whoever opens counts first and then looks at the links;
-//! all four steps are sequentially consistent, so at least one of the two sees the other, and
-//! the node is freed under its guard exactly once.
+//! Opening, reading, metadata and `exists` take no lock that a writer of another file takes and
+//! write no memory that another thread reads. So reading does not change `accessed` either: it
+//! is the time of creation until it is set.
 //!
 //! # Locks
-//! In this order, each optional:
-//! 1. `trees`: held by whoever locks more than one directory (rename, removal of directories).
-//! 2. directories' states, in the order of their node ids when two.
-//! 3. a node's `guard`: contents and metadata of one node.
-//! 4. `free`, `watches`, a node's `xattrs`; contents of large files.
-//!
-//! Reports of changes are made when none is held.
+//! Taken from the top down; each is optional.
+//! ```text
+//! Store::moves                  while a node moves from one directory to another
+//!   Node::list                  names of a directory; up to three, by ascending number
+//!     Node::changes             contents and metadata of one node
+//!       Contents::Large         segments of one file
+//!         Pool::memories
+//!       Node::attributes
+//!     Names::rebuilding         shared by who changes names, alone by who rebuilds the table
+//!     Slab::free
+//! Watches::sinks                with none of the above
+//! ```
+//! No lock is held while a watch's sink or a listing's visitor runs.
 
+mod attributes;
+mod block;
+mod changes;
 mod contents;
-mod dir;
-mod handle;
+mod file;
+mod life;
+mod listing;
 mod names;
 mod node;
+mod quota;
+mod rename;
+mod segments;
+mod seqlock;
 mod slab;
 mod store;
+mod sync;
 mod watches;
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
 use crate::error::{BackendResult, ErrorKind};
@@ -46,24 +61,39 @@ use crate::metadata::{FileType, Metadata, MetadataChange, Statfs};
 use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::path::VfsPath;
 use crate::sharded::Sharded;
-use crate::watch::{WatchGuard, WatchSink};
+use crate::watch::{WatchGuard, WatchKind, WatchSink};
 
 use store::Store;
 
 /// Bounds of a [`MemoryFs`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryOptions {
-    /// Bytes of contents, as storage takes them (small files their length, larger ones whole
-    /// segments of 16 KiB to 2 MiB); beyond it writes answer `NoSpace`. `None`: no bound.
+    /// Most bytes of contents and extended attributes; what goes beyond answers
+    /// [`NoSpace`](ErrorKind::NoSpace). Counted as storage takes them: files up to 16 KiB in
+    /// units of 512 bytes, larger ones in the pages of 4 KiB that are not holes. Memory may be
+    /// up to twice that for files that grow, as it is taken in pieces of up to 2 MiB, and each
+    /// node and name takes some 300 bytes besides. `None`: no bound.
+    ///
+    /// With a bound, all writers share one counter.
     pub quota_bytes: Option<u64>,
-    /// How many files, directories and other nodes there may be at once. `None`: no bound.
+    /// Most files, directories and other nodes at once, the root not counted; with one more,
+    /// [`NoSpace`](ErrorKind::NoSpace). `None`: no bound.
     pub quota_files: Option<u64>,
+    /// Most bytes of memory of removed contents to keep for new ones, as memory that is new from
+    /// the system is several times slower to fill. 64 MiB by default.
+    pub recycled_bytes: u64,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl MemoryOptions {
     /// No bounds.
     pub const fn new() -> Self {
-        MemoryOptions { quota_bytes: None, quota_files: None }
+        MemoryOptions { quota_bytes: None, quota_files: None, recycled_bytes: 64 << 20 }
     }
 
     /// Bounds the bytes.
@@ -79,9 +109,21 @@ impl MemoryOptions {
         self.quota_files = Some(files);
         self
     }
+
+    /// Bounds the memory kept for new contents.
+    #[must_use]
+    pub const fn recycled_bytes(mut self, bytes: u64) -> Self {
+        self.recycled_bytes = bytes;
+        self
+    }
 }
 
-/// A file system in memory; see the module documentation.
+/// A file system in memory, with the whole contract and nothing durable.
+///
+/// Reading does not change `accessed`. Writes to one file come one after another; a reader of
+/// a file of more than 16 KiB waits for the write at hand, and no reader ever waits for writes
+/// to other files. A change of many megabytes in one call is one such write. A watch reports
+/// a change made by a handle under one of the file's names at that time.
 ///
 /// ```
 /// use stratafs::{MemoryFs, Vfs};
@@ -108,7 +150,7 @@ impl MemoryFs {
 
     /// An empty file system with bounds.
     pub fn with_options(options: MemoryOptions) -> Self {
-        MemoryFs { store: Sharded::new(Store::new(options)) }
+        MemoryFs { store: Sharded::new(Store::new(&options)) }
     }
 }
 
@@ -135,11 +177,9 @@ impl FileSystem for MemoryFs {
             | C::WATCH
     }
 
+    #[inline]
     fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
-        if !options.is_valid() {
-            return Err(ErrorKind::InvalidArgument.into());
-        }
-        handle::open(&self.store, path, options)
+        file::open(&self.store, path, options)
     }
 
     #[inline]
@@ -147,9 +187,10 @@ impl FileSystem for MemoryFs {
         self.store.with_node(path, |id, node| node.metadata(id))
     }
 
+    #[inline]
     fn exists(&self, path: &VfsPath) -> BackendResult<bool> {
         match self.store.find(path) {
-            Ok(entry) => Ok(entry.is_some()),
+            Ok(found) => Ok(found.is_some()),
             Err(error) => match error.kind() {
                 ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(false),
                 _ => Err(error),
@@ -167,12 +208,12 @@ impl FileSystem for MemoryFs {
 
     fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
         self.store.with_node(path, |id, node| {
-            let body = node.body.load();
-            let target = match &**body {
-                contents::Body::Link(target) => Ok(target.to_vec()),
+            let target = match node.file_type() {
+                FileType::Symlink => Ok(node.bytes(0..u64::MAX).map_or_else(Vec::new, Vec::from)),
                 _ => Err(ErrorKind::InvalidArgument.into()),
             };
-            (node.generation() == id.generation).then_some(target)
+            // Looked at last, so that all of it was this node's.
+            node.life.state().is(id.generation()).then_some(target)
         })?
     }
 
@@ -197,15 +238,27 @@ impl FileSystem for MemoryFs {
     }
 
     fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
-        self.store.set_metadata(path, change)
+        self.store.with_node(path, |id, node| {
+            let changing = node.lock();
+            // Under the lock, because freeing takes it too.
+            node.life.state().is(id.generation()).then(|| changing.apply(change))
+        })?;
+        self.store.watches.report(WatchKind::Metadata, path);
+        Ok(())
     }
 
     fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
-        self.store.xattr(path, name)
+        self.store.with_node(path, |id, node| {
+            let value = node.attribute(name);
+            node.life.state().is(id.generation()).then_some(value)
+        })?
     }
 
     fn xattrs(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
-        self.store.xattrs(path)
+        self.store.with_node(path, |id, node| {
+            let names = node.attribute_names();
+            node.life.state().is(id.generation()).then_some(names)
+        })
     }
 
     fn set_xattr(
@@ -215,11 +268,14 @@ impl FileSystem for MemoryFs {
         value: &[u8],
         mode: XattrMode,
     ) -> BackendResult<()> {
-        self.store.set_xattr(path, name, value, mode)
+        self.store.change_attributes(path, |node, bytes| {
+            attributes::check(name, value)?;
+            node.set_attribute(name, value, mode, bytes)
+        })
     }
 
     fn remove_xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<()> {
-        self.store.remove_xattr(path, name)
+        self.store.change_attributes(path, |node, bytes| node.remove_attribute(name, bytes))
     }
 
     fn statfs(&self) -> BackendResult<Statfs> {
@@ -232,21 +288,13 @@ impl FileSystem for MemoryFs {
     }
 
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
-        self.store.metadata_of(path)?;
+        self.store.existing(path)?;
         Ok(self.store.watches.add(path, sink))
     }
 }
 
-/// For a door that shows types only.
-fn kind_of(node: &NewNode<'_>) -> FileType {
-    use crate::options::NodeKind;
-    match node.kind {
-        NodeKind::Directory => FileType::Directory,
-        NodeKind::Symlink(_) => FileType::Symlink,
-        NodeKind::Fifo => FileType::Fifo,
-        NodeKind::Socket => FileType::Socket,
-        NodeKind::CharDevice(_) => FileType::CharDevice,
-        NodeKind::BlockDevice(_) => FileType::BlockDevice,
-        NodeKind::Whiteout => FileType::Whiteout,
-    }
+/// A panic of somebody else under a lock has not left what it guards half-changed: nothing
+/// that can panic is called there between two stores that belong together.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

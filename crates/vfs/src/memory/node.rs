@@ -1,65 +1,51 @@
-//! One file in memory, and its metadata read without a lock.
+//! One file, directory or other node.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, RwLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 
-use crate::metadata::MetadataChange;
-use crate::metadata::{Device, FileId, FileType, Metadata, Owner, TimeChange, Timestamp};
+use super::contents::Contents;
+use super::life::Life;
+use super::locked;
+use super::names::List;
+use super::seqlock::Version;
+use super::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::metadata::{
+    Device, FileId, FileType, Metadata, MetadataChange, Owner, TimeChange, Timestamp,
+};
 
-use super::contents::Body;
-use super::dir::Directory;
-
-/// Which node, and which of those that used its slot one after another: a slot whose node is
-/// gone is used again, and a stale number must not reach the new node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub(super) struct NodeId {
-    pub(super) index: u32,
-    pub(super) generation: u32,
-}
+/// Number of a node, never used twice: the index of its cell in the low half, and in the high
+/// half which of the nodes that had this cell it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct NodeId(pub(crate) u64);
 
 impl NodeId {
-    pub(super) const ROOT: NodeId = NodeId { index: 0, generation: 0 };
+    /// No node has this.
+    pub(crate) const NONE: NodeId = NodeId(0);
+    pub(crate) const ROOT: NodeId = NodeId(1);
 
-    pub(super) fn file_id(self) -> FileId {
-        // Index 0 is the root; doors like ids that are not 0.
-        FileId((u64::from(self.generation) << 32 | u64::from(self.index)) + 1)
+    pub(crate) fn new(index: u32, generation: u32) -> NodeId {
+        NodeId(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    #[inline]
+    pub(crate) fn index(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline]
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    #[inline]
+    pub(crate) fn file_id(self) -> FileId {
+        FileId(self.0)
     }
 }
 
-/// Name and value of an extended attribute.
-type Xattr = (Box<[u8]>, Box<[u8]>);
-
-/// A slot of the slab.
-#[derive(Default)]
-pub(super) struct Node {
-    /// Written only under `guard`, read by anyone.
-    facts: Facts,
-    /// Orders changes of contents and metadata.
-    pub(super) guard: Mutex<()>,
-    pub(super) body: ArcSwap<Body>,
-    pub(super) directory: Directory,
-    pub(super) xattrs: Mutex<Vec<Xattr>>,
-}
-
-/// Metadata behind a sequence lock made of atomics: a reader copies the words and starts again
-/// if the sequence number was odd or has moved. Readers write nothing.
-#[derive(Default)]
-struct Facts {
-    sequence: AtomicU32,
-    generation: AtomicU32,
-    kind_and_mode: AtomicU32,
-    links: AtomicU32,
-    user: AtomicU32,
-    group: AtomicU32,
-    device: AtomicU64,
-    len: AtomicU64,
-    allocated: AtomicU64,
-    times: [(AtomicU64, AtomicU32); 4],
-}
-
-const KINDS: [FileType; 8] = [
+const TYPES: [FileType; 8] = [
     FileType::File,
     FileType::Directory,
     FileType::Symlink,
@@ -70,186 +56,245 @@ const KINDS: [FileType; 8] = [
     FileType::Whiteout,
 ];
 
-fn kind_code(kind: FileType) -> u32 {
-    KINDS.iter().position(|&known| known == kind).unwrap_or_default() as u32
+#[inline]
+pub(crate) fn type_of_code(code: u32) -> FileType {
+    TYPES[code as usize & 7]
+}
+
+#[inline]
+pub(crate) fn type_code(file_type: FileType) -> u32 {
+    match file_type {
+        FileType::File => 0,
+        FileType::Directory => 1,
+        FileType::Symlink => 2,
+        FileType::Fifo => 3,
+        FileType::Socket => 4,
+        FileType::CharDevice => 5,
+        FileType::BlockDevice => 6,
+        FileType::Whiteout => 7,
+    }
+}
+
+/// Extended attributes by name.
+pub(crate) type Attributes = BTreeMap<Box<[u8]>, Box<[u8]>>;
+
+/// A cell of the slab of nodes. The first cache line is all that an open and a read need, the
+/// second is the rest of the metadata.
+///
+/// The atomics from `type_and_mode` on are guarded by `version`; they are written under
+/// `changes`.
+#[repr(C, align(64))]
+pub(crate) struct Node {
+    pub(crate) life: Life,
+    version: Version,
+    type_and_mode: AtomicU32,
+    /// The entry that last gave the node a name; not exact for files with several.
+    pub(crate) entry: AtomicU32,
+    /// How many extended attributes there are, to answer without a lock that there are none.
+    pub(crate) attribute_count: AtomicU32,
+    /// The bytes of a file, the target of a symbolic link. Changed under `changes`.
+    pub(crate) contents: ArcSwapOption<Contents>,
+    len: AtomicU64,
+    allocated: AtomicU64,
+    owner: AtomicU64,
+    changes: Mutex<()>,
+
+    /// Accessed, modified, changed, created.
+    seconds: [AtomicU64; 4],
+    nanoseconds: [AtomicU32; 4],
+    device: AtomicU64,
+    /// The directory that holds this directory. Changed under its lock and the lock of moves.
+    pub(crate) parent: AtomicU64,
+
+    pub(crate) attributes: Mutex<Option<Box<Attributes>>>,
+    /// The names in a directory.
+    pub(crate) list: RwLock<List>,
+}
+
+/// Which time of a node.
+#[derive(Clone, Copy)]
+enum Time {
+    Accessed = 0,
+    Modified = 1,
+    Changed = 2,
+    Created = 3,
+}
+
+/// What a node is at first.
+pub(crate) struct Birth {
+    pub(crate) file_type: FileType,
+    pub(crate) mode: u32,
+    pub(crate) owner: Owner,
+    pub(crate) device: Device,
 }
 
 impl Node {
-    /// Metadata, if the slot still holds this node.
-    #[inline]
-    pub(super) fn metadata(&self, id: NodeId) -> Option<Metadata> {
-        let facts = &self.facts;
-        loop {
-            let before = facts.sequence.load(Ordering::Acquire);
-            if before & 1 == 1 {
-                std::hint::spin_loop();
-                continue;
-            }
-            let kind_and_mode = facts.kind_and_mode.load(Ordering::Relaxed);
-            let time = |at: usize| Timestamp {
-                seconds: facts.times[at].0.load(Ordering::Relaxed) as i64,
-                nanoseconds: facts.times[at].1.load(Ordering::Relaxed),
-            };
-            let device = facts.device.load(Ordering::Relaxed);
-            let metadata = Metadata {
-                id: id.file_id(),
-                file_type: KINDS[(kind_and_mode >> 16) as usize & 7],
-                mode: kind_and_mode & 0o7777,
-                links: facts.links.load(Ordering::Relaxed),
-                owner: Owner {
-                    user: facts.user.load(Ordering::Relaxed),
-                    group: facts.group.load(Ordering::Relaxed),
-                },
-                len: facts.len.load(Ordering::Relaxed),
-                allocated: facts.allocated.load(Ordering::Relaxed),
-                accessed: time(0),
-                modified: time(1),
-                changed: time(2),
-                created: Some(time(3)),
-                device: Device { major: (device >> 32) as u32, minor: device as u32 },
-            };
-            let generation = facts.generation.load(Ordering::Relaxed);
-            fence(Ordering::Acquire);
-            if facts.sequence.load(Ordering::Relaxed) == before {
-                return (generation == id.generation).then_some(metadata);
-            }
+    pub(crate) fn empty() -> Node {
+        Node {
+            life: Life::dead(),
+            version: Version::new(),
+            type_and_mode: AtomicU32::new(0),
+            entry: AtomicU32::new(0),
+            attribute_count: AtomicU32::new(0),
+            contents: ArcSwapOption::empty(),
+            len: AtomicU64::new(0),
+            allocated: AtomicU64::new(0),
+            owner: AtomicU64::new(0),
+            changes: Mutex::new(()),
+            seconds: std::array::from_fn(|_| AtomicU64::new(0)),
+            nanoseconds: std::array::from_fn(|_| AtomicU32::new(0)),
+            device: AtomicU64::new(0),
+            parent: AtomicU64::new(0),
+            attributes: Mutex::new(None),
+            list: RwLock::new(List::default()),
         }
     }
 
-    /// Whether the slot holds this node and it has a name. Sequentially consistent: pairs with
-    /// [`set_links`](Self::set_links) in the protocol of open counts.
-    pub(super) fn is_linked(&self, id: NodeId) -> bool {
-        self.facts.generation.load(Ordering::SeqCst) == id.generation
-            && self.facts.links.load(Ordering::SeqCst) > 0
+    /// The metadata, or `None` when node `id` is gone. Takes no lock and writes nothing.
+    #[inline]
+    pub(crate) fn metadata(&self, id: NodeId) -> Option<Metadata> {
+        self.version.read(|| {
+            let state = self.life.state();
+            let type_and_mode = self.type_and_mode.load(Ordering::Relaxed);
+            let owner = self.owner.load(Ordering::Relaxed);
+            let device = self.device.load(Ordering::Relaxed);
+            state.is(id.generation()).then(|| Metadata {
+                id: id.file_id(),
+                file_type: type_of_code(type_and_mode >> 16),
+                mode: type_and_mode & 0o7777,
+                links: state.links,
+                owner: Owner { user: (owner >> 32) as u32, group: owner as u32 },
+                len: self.len(),
+                allocated: self.allocated(),
+                accessed: self.time(Time::Accessed),
+                modified: self.time(Time::Modified),
+                changed: self.time(Time::Changed),
+                created: Some(self.time(Time::Created)),
+                device: Device { major: (device >> 32) as u32, minor: device as u32 },
+            })
+        })
     }
 
-    pub(super) fn links(&self) -> u32 {
-        self.facts.links.load(Ordering::SeqCst)
+    pub(crate) fn file_type(&self) -> FileType {
+        type_of_code(self.type_and_mode.load(Ordering::Relaxed) >> 16)
     }
 
-    pub(super) fn generation(&self) -> u32 {
-        self.facts.generation.load(Ordering::SeqCst)
+    #[inline]
+    pub(crate) fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
     }
 
-    /// Changes the metadata. Callers hold `guard`, or are the only ones to know the node.
-    pub(super) fn change(&self, change: impl FnOnce(&mut FactsMut<'_>)) {
-        let facts = &self.facts;
-        let before = facts.sequence.load(Ordering::Relaxed);
-        facts.sequence.store(before.wrapping_add(1), Ordering::Relaxed);
-        fence(Ordering::Release);
-        change(&mut FactsMut(facts));
-        facts.sequence.store(before.wrapping_add(2), Ordering::Release);
+    #[inline]
+    pub(crate) fn allocated(&self) -> u64 {
+        self.allocated.load(Ordering::Relaxed)
     }
 
-    /// Fills a free slot: everything is new but the generation.
-    pub(super) fn init(&self, kind: FileType, mode: u32, owner: Owner, device: Device) {
-        let now = Timestamp::now();
-        self.change(|facts| {
-            facts.kind(kind, mode);
-            facts.0.links.store(1, Ordering::SeqCst);
-            facts.0.user.store(owner.user, Ordering::Relaxed);
-            facts.0.group.store(owner.group, Ordering::Relaxed);
-            let device = u64::from(device.major) << 32 | u64::from(device.minor);
-            facts.0.device.store(device, Ordering::Relaxed);
-            facts.len(0);
-            facts.allocated(0);
-            for at in 0..4 {
-                facts.time(at, now);
-            }
-        });
+    #[inline]
+    fn time(&self, which: Time) -> Timestamp {
+        Timestamp {
+            seconds: self.seconds[which as usize].load(Ordering::Relaxed) as i64,
+            nanoseconds: self.nanoseconds[which as usize].load(Ordering::Relaxed),
+        }
     }
 
-    /// Ends the node: whoever still has its id finds another generation.
-    pub(super) fn retire(&self) {
-        self.change(|facts| {
-            let next = facts.0.generation.load(Ordering::Relaxed).wrapping_add(1);
-            facts.0.generation.store(next, Ordering::SeqCst);
-        });
-    }
-
-    /// Sets the number of names; see [`is_linked`](Self::is_linked).
-    pub(super) fn set_links(&self, links: u32) {
-        let now = Timestamp::now();
-        self.change(|facts| {
-            facts.0.links.store(links, Ordering::SeqCst);
-            facts.time(CHANGED, now);
-        });
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.facts.len.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn allocated(&self) -> u64 {
-        self.facts.allocated.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn apply(&self, change: &MetadataChange) {
-        let now = Timestamp::now();
-        let pick = |time| match time {
-            TimeChange::Now => now,
-            TimeChange::At(time) => time,
-        };
-        self.change(|facts| {
-            if let Some(mode) = change.mode {
-                let kind = facts.0.kind_and_mode.load(Ordering::Relaxed) & !0xffff;
-                facts.0.kind_and_mode.store(kind | (mode & 0o7777), Ordering::Relaxed);
-            }
-            if let Some(user) = change.user {
-                facts.0.user.store(user, Ordering::Relaxed);
-            }
-            if let Some(group) = change.group {
-                facts.0.group.store(group, Ordering::Relaxed);
-            }
-            if let Some(time) = change.accessed {
-                facts.time(ACCESSED, pick(time));
-            }
-            if let Some(time) = change.modified {
-                facts.time(MODIFIED, pick(time));
-            }
-            facts.time(CHANGED, now);
-        });
-    }
-
-    /// Contents of a file or directory changed.
-    pub(super) fn touch(&self) {
-        let now = Timestamp::now();
-        self.change(|facts| {
-            facts.time(MODIFIED, now);
-            facts.time(CHANGED, now);
-        });
-    }
-
-    /// Only the metadata changed.
-    pub(super) fn touch_changed(&self) {
-        let now = Timestamp::now();
-        self.change(|facts| facts.time(CHANGED, now));
+    /// Excludes other changes of contents and metadata.
+    #[inline]
+    pub(crate) fn lock(&self) -> Changing<'_> {
+        Changing { node: self, _alone: locked(&self.changes) }
     }
 }
 
-const ACCESSED: usize = 0;
-pub(super) const MODIFIED: usize = 1;
-pub(super) const CHANGED: usize = 2;
+/// A node whose contents and metadata only this thread may change.
+pub(crate) struct Changing<'a> {
+    pub(crate) node: &'a Node,
+    _alone: MutexGuard<'a, ()>,
+}
 
-/// Facts while they change.
-pub(super) struct FactsMut<'a>(&'a Facts);
-
-impl FactsMut<'_> {
-    pub(super) fn kind(&mut self, kind: FileType, mode: u32) {
-        let packed = kind_code(kind) << 16 | (mode & 0o7777);
-        self.0.kind_and_mode.store(packed, Ordering::Relaxed);
+impl Changing<'_> {
+    /// Makes a free cell this node; `begin` brings its life to the new state meanwhile.
+    pub(crate) fn be_born<R>(&self, birth: &Birth, begin: impl FnOnce() -> R) -> R {
+        let node = self.node;
+        let now = Timestamp::now();
+        node.entry.store(0, Ordering::Relaxed);
+        node.parent.store(0, Ordering::Relaxed);
+        node.version.write(|| {
+            let type_and_mode = type_code(birth.file_type) << 16 | birth.mode & 0o7777;
+            node.type_and_mode.store(type_and_mode, Ordering::Relaxed);
+            self.set_owner(birth.owner);
+            let device = u64::from(birth.device.major) << 32 | u64::from(birth.device.minor);
+            node.device.store(device, Ordering::Relaxed);
+            node.len.store(0, Ordering::Relaxed);
+            node.allocated.store(0, Ordering::Relaxed);
+            for which in [Time::Accessed, Time::Modified, Time::Changed, Time::Created] {
+                self.set_time(which, now);
+            }
+            begin()
+        })
     }
 
-    pub(super) fn len(&mut self, len: u64) {
-        self.0.len.store(len, Ordering::Relaxed);
+    /// The contents have a new length and take so much storage: they were changed now.
+    pub(crate) fn set_contents_size(&self, len: u64, allocated: u64) {
+        let now = Timestamp::now();
+        self.node.version.write(|| {
+            self.node.len.store(len, Ordering::Relaxed);
+            self.node.allocated.store(allocated, Ordering::Relaxed);
+            self.set_time(Time::Modified, now);
+            self.set_time(Time::Changed, now);
+        });
     }
 
-    pub(super) fn allocated(&mut self, bytes: u64) {
-        self.0.allocated.store(bytes, Ordering::Relaxed);
+    /// The names in this directory were changed now.
+    pub(crate) fn touch(&self) {
+        let now = Timestamp::now();
+        self.node.version.write(|| {
+            self.set_time(Time::Modified, now);
+            self.set_time(Time::Changed, now);
+        });
     }
 
-    pub(super) fn time(&mut self, which: usize, time: Timestamp) {
-        self.0.times[which].0.store(time.seconds as u64, Ordering::Relaxed);
-        self.0.times[which].1.store(time.nanoseconds, Ordering::Relaxed);
+    /// The metadata was changed now, `with` that which a reader must see in the same step.
+    pub(crate) fn touch_changed<R>(&self, with: impl FnOnce() -> R) -> R {
+        let now = Timestamp::now();
+        self.node.version.write(|| {
+            self.set_time(Time::Changed, now);
+            with()
+        })
+    }
+
+    pub(crate) fn apply(&self, change: &MetadataChange) {
+        let now = Timestamp::now();
+        let when = |time| match time {
+            TimeChange::Now => now,
+            TimeChange::At(time) => time,
+        };
+        let node = self.node;
+        node.version.write(|| {
+            if let Some(mode) = change.mode {
+                let file_type = node.type_and_mode.load(Ordering::Relaxed) & !0xffff;
+                node.type_and_mode.store(file_type | mode & 0o7777, Ordering::Relaxed);
+            }
+            let owner = node.owner.load(Ordering::Relaxed);
+            self.set_owner(Owner {
+                user: change.user.unwrap_or((owner >> 32) as u32),
+                group: change.group.unwrap_or(owner as u32),
+            });
+            if let Some(time) = change.accessed {
+                self.set_time(Time::Accessed, when(time));
+            }
+            if let Some(time) = change.modified {
+                self.set_time(Time::Modified, when(time));
+            }
+            self.set_time(Time::Changed, now);
+        });
+    }
+
+    fn set_owner(&self, owner: Owner) {
+        let packed = u64::from(owner.user) << 32 | u64::from(owner.group);
+        self.node.owner.store(packed, Ordering::Relaxed);
+    }
+
+    fn set_time(&self, which: Time, time: Timestamp) {
+        self.node.seconds[which as usize].store(time.seconds as u64, Ordering::Relaxed);
+        self.node.nanoseconds[which as usize].store(time.nanoseconds, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,9 @@
 //! Who wants to hear of changes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use super::locked;
 use crate::path::{VfsPath, VfsPathBuf};
 use crate::watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};
 
@@ -28,7 +29,7 @@ struct Watch {
 impl Watches {
     pub(crate) fn add(&self, base: &VfsPath, sink: Arc<dyn WatchSink>) -> WatchGuard {
         let number = self.list.next.fetch_add(1, Ordering::Relaxed);
-        let mut sinks = self.list.sinks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sinks = locked(&self.list.sinks);
         sinks.push(Watch { number, base: base.to_owned(), sink });
         self.list.any.store(true, Ordering::Release);
         drop(sinks);
@@ -51,15 +52,18 @@ impl Watches {
 
     #[cold]
     fn report_to_all(&self, kind: WatchKind, path: &VfsPath) {
-        let sinks = self.list.sinks.lock().unwrap_or_else(PoisonError::into_inner);
-        let sinks: Vec<_> = sinks
+        for sink in self.sinks_of(path) {
+            sink.event(WatchEvent { kind, path: path.to_owned() });
+        }
+    }
+
+    /// Copied, so that a sink may end watches, and no lock is held while it runs.
+    fn sinks_of(&self, path: &VfsPath) -> Vec<Arc<dyn WatchSink>> {
+        locked(&self.list.sinks)
             .iter()
             .filter(|watch| path.starts_with(&watch.base))
             .map(|watch| Arc::clone(&watch.sink))
-            .collect();
-        for sink in sinks {
-            sink.event(WatchEvent { kind, path: path.to_owned() });
-        }
+            .collect()
     }
 }
 
@@ -70,8 +74,12 @@ struct Remove {
 
 impl Drop for Remove {
     fn drop(&mut self) {
-        let mut sinks = self.list.sinks.lock().unwrap_or_else(PoisonError::into_inner);
-        sinks.retain(|watch| watch.number != self.number);
+        let mut sinks = locked(&self.list.sinks);
+        let at = sinks.iter().position(|watch| watch.number == self.number);
+        let removed = at.map(|at| sinks.swap_remove(at));
         self.list.any.store(!sinks.is_empty(), Ordering::Release);
+        drop(sinks);
+        // The sink's own destructor may do anything: not under the lock.
+        drop(removed);
     }
 }

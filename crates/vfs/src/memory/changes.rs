@@ -1,0 +1,290 @@
+//! Making, linking and removing names. Renaming is in `rename.rs`.
+
+use smallvec::SmallVec;
+use std::sync::RwLockWriteGuard;
+
+use super::life::{AddLink, Dropped};
+use super::names::{Found, List, Name};
+use super::node::{Birth, NodeId};
+use super::store::{Beginning, Hold, Store};
+use crate::error::{BackendResult, ErrorKind};
+use crate::metadata::{Device, FileType, Metadata};
+use crate::options::{NewNode, NodeKind, OpenOptions};
+use crate::path::VfsPath;
+use crate::watch::WatchKind;
+
+/// The locked names of up to three directories, taken in the order of their numbers.
+pub(crate) struct Locked<'a>(SmallVec<[(NodeId, RwLockWriteGuard<'a, List>); 3]>);
+
+impl<'a> Locked<'a> {
+    /// # Errors
+    /// `NotFound` when one of them has been removed.
+    pub(crate) fn new(store: &'a Store, directories: &[NodeId]) -> BackendResult<Self> {
+        let mut directories: SmallVec<[NodeId; 3]> = directories.into();
+        directories.sort_unstable();
+        directories.dedup();
+        let locked = directories.into_iter().map(|id| Ok((id, store.lock_names(id)?)));
+        locked.collect::<BackendResult<_>>().map(Locked)
+    }
+
+    /// The names of one of them.
+    pub(crate) fn names(&mut self, directory: NodeId) -> &mut List {
+        let at = self.0.iter().position(|(id, _)| *id == directory);
+        &mut self.0[at.expect("locked when this was made")].1
+    }
+}
+
+impl Store {
+    /// Makes a node that is not a regular file.
+    pub(crate) fn create(&self, path: &VfsPath, new: &NewNode<'_>) -> BackendResult<Metadata> {
+        let (directory, name) = self.locate(path)?;
+        if path.is_root() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        if new.kind == NodeKind::Whiteout {
+            return self.create_whiteout(path, new);
+        }
+        let birth = birth(new);
+        let mut list = self.lock_names(directory)?;
+        if self.names.find(directory, &name).is_some() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        let id = self.new_node(&birth, &Beginning::Named)?.node;
+        let node = self.node(id);
+        let made = match new.kind {
+            NodeKind::Symlink(target) => node.lock().set_target(target, &self.storage),
+            _ => Ok(()),
+        };
+        let made = made.and_then(|()| self.put(&mut list, directory, &name, id, birth.file_type));
+        if let Err(error) = made {
+            self.drop_link(id);
+            return Err(error);
+        }
+        self.node(directory).lock().touch();
+        // Under the directory's lock nobody can have removed it yet.
+        let metadata = node.metadata(id).ok_or(ErrorKind::NotFound)?;
+        drop(list);
+        self.watches.report(WatchKind::Created, path);
+        Ok(metadata)
+    }
+
+    /// Makes a whiteout, in place of whatever has the name.
+    fn create_whiteout(&self, path: &VfsPath, new: &NewNode<'_>) -> BackendResult<Metadata> {
+        let (id, metadata) = loop {
+            let (directory, name) = self.locate(path)?;
+            let taken = self.names.find(directory, &name);
+            let Some(mut locked) = self.lock_with_target(directory, &name, taken)? else {
+                continue;
+            };
+            let replaced_directory = taken.filter(|taken| taken.file_type.is_dir());
+            if let Some(taken) = replaced_directory
+                && !locked.names(taken.node).is_empty()
+            {
+                return Err(ErrorKind::DirectoryNotEmpty.into());
+            }
+            let id = self.new_node(&birth(new), &Beginning::Named)?.node;
+            let mut old = None;
+            match taken {
+                Some(taken) => {
+                    self.names.replace(taken.entry, id, FileType::Whiteout);
+                    self.settle(id, FileType::Whiteout, taken.entry, directory);
+                    old = Some((taken.node, self.drop_link_only(taken.node)));
+                }
+                None => {
+                    let list = locked.names(directory);
+                    let put = self.put(list, directory, &name, id, FileType::Whiteout);
+                    put.inspect_err(|_| self.drop_link(id))?;
+                }
+            }
+            self.node(directory).lock().touch();
+            let metadata = self.node(id).metadata(id);
+            drop(locked);
+            if let Some((old, Dropped::Free)) = old {
+                self.free(old.index());
+            }
+            break (id, metadata);
+        };
+        debug_assert!(metadata.is_none_or(|metadata| metadata.id == id.file_id()));
+        self.watches.report(WatchKind::Created, path);
+        metadata.ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    /// Locks a directory and, where `taken` is one, the directory that a name in it stands for.
+    /// `None` when the name does not stand for that any more.
+    pub(crate) fn lock_with_target(
+        &self,
+        directory: NodeId,
+        name: &Name<'_>,
+        taken: Option<Found>,
+    ) -> BackendResult<Option<Locked<'_>>> {
+        let locked = match taken {
+            Some(taken) if taken.file_type.is_dir() => {
+                // Which of the two has gone shows when the path is looked at again.
+                match Locked::new(self, &[directory, taken.node]) {
+                    Ok(locked) => locked,
+                    Err(_) => return Ok(None),
+                }
+            }
+            _ => Locked::new(self, &[directory])?,
+        };
+        Ok((self.names.find(directory, name) == taken).then_some(locked))
+    }
+
+    /// Makes a regular file and a handle on it; `None` when the name is taken.
+    pub(crate) fn create_file(
+        &self,
+        path: &VfsPath,
+        options: &OpenOptions,
+    ) -> BackendResult<Option<Hold>> {
+        let (directory, name) = self.locate(path)?;
+        let mut list = self.lock_names(directory)?;
+        if self.names.find(directory, &name).is_some() {
+            return Ok(None);
+        }
+        let hold = self.new_node(&file(options), &Beginning::NamedAndHeld)?;
+        if let Err(error) = self.put(&mut list, directory, &name, hold.node, FileType::File) {
+            self.drop_link(hold.node);
+            self.close(hold);
+            return Err(error);
+        }
+        self.node(directory).lock().touch();
+        drop(list);
+        self.watches.report(WatchKind::Created, path);
+        Ok(Some(hold))
+    }
+
+    /// Makes a file without a name, for a directory that exists.
+    pub(crate) fn create_temporary(&self, options: &OpenOptions) -> BackendResult<Hold> {
+        self.new_node(&file(options), &Beginning::Held)
+    }
+
+    /// Gives the file at `from` a second name.
+    pub(crate) fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+        loop {
+            let from = self.find(from)?;
+            let (directory, name) = self.locate(to)?;
+            let from = from.ok_or(ErrorKind::NotFound)?;
+            if from.file_type.is_dir() {
+                return Err(ErrorKind::OperationNotPermitted.into());
+            }
+            if to.is_root() {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
+            match self.link_node(from.node, from.file_type, directory, &name, false) {
+                // Its last name went between the two steps: look again.
+                Ok(false) => continue,
+                Ok(true) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.watches.report(WatchKind::Created, to);
+        Ok(())
+    }
+
+    /// Gives a file that a handle holds a name, its first or a further one.
+    pub(crate) fn link_held(&self, id: NodeId, to: &VfsPath) -> BackendResult<()> {
+        let (directory, name) = self.locate(to)?;
+        if to.is_root() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        if !self.link_node(id, FileType::File, directory, &name, true)? {
+            return Err(ErrorKind::NotFound.into());
+        }
+        self.watches.report(WatchKind::Created, to);
+        Ok(())
+    }
+
+    /// Gives a node a name; `false` when it is gone.
+    fn link_node(
+        &self,
+        id: NodeId,
+        file_type: FileType,
+        directory: NodeId,
+        name: &Name<'_>,
+        from_zero: bool,
+    ) -> BackendResult<bool> {
+        let mut list = self.lock_names(directory)?;
+        if self.names.find(directory, name).is_some() {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        match self.add_link(id, from_zero) {
+            Ok(()) => {}
+            Err(AddLink::Gone) => return Ok(false),
+            Err(AddLink::TooMany) => return Err(ErrorKind::TooManyLinks.into()),
+        }
+        self.put(&mut list, directory, name, id, file_type).inspect_err(|_| self.drop_link(id))?;
+        self.node(directory).lock().touch();
+        Ok(true)
+    }
+
+    /// Removes a name that is not a directory.
+    pub(crate) fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
+        let (directory, name) = self.locate(path)?;
+        if path.is_root() {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        let mut list = self.lock_names(directory)?;
+        let found = self.names.find(directory, &name).ok_or(ErrorKind::NotFound)?;
+        if found.file_type.is_dir() {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        self.names.remove(&mut list, found.entry);
+        self.node(directory).lock().touch();
+        drop(list);
+        self.drop_link(found.node);
+        self.watches.report(WatchKind::Removed, path);
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        if path.is_root() {
+            return Err(ErrorKind::Busy.into());
+        }
+        loop {
+            let (directory, name) = self.locate(path)?;
+            let found = self.names.find(directory, &name).ok_or(ErrorKind::NotFound)?;
+            if !found.file_type.is_dir() {
+                return Err(ErrorKind::NotADirectory.into());
+            }
+            let Some(mut locked) = self.lock_with_target(directory, &name, Some(found))? else {
+                continue;
+            };
+            if !locked.names(found.node).is_empty() {
+                return Err(ErrorKind::DirectoryNotEmpty.into());
+            }
+            self.names.remove(locked.names(directory), found.entry);
+            self.node(directory).lock().touch();
+            // Its life ends under its lock, so that nothing is made in it any more.
+            let dropped = self.drop_link_only(found.node);
+            drop(locked);
+            if dropped == Dropped::Free {
+                self.free(found.node.index());
+            }
+            self.watches.report(WatchKind::Removed, path);
+            return Ok(());
+        }
+    }
+}
+
+pub(crate) fn birth(new: &NewNode<'_>) -> Birth {
+    let (file_type, device) = match new.kind {
+        NodeKind::Directory => (FileType::Directory, Device::default()),
+        NodeKind::Symlink(_) => (FileType::Symlink, Device::default()),
+        NodeKind::Fifo => (FileType::Fifo, Device::default()),
+        NodeKind::Socket => (FileType::Socket, Device::default()),
+        NodeKind::CharDevice(device) => (FileType::CharDevice, device),
+        NodeKind::BlockDevice(device) => (FileType::BlockDevice, device),
+        NodeKind::Whiteout => (FileType::Whiteout, Device::default()),
+    };
+    Birth { file_type, mode: new.mode, owner: new.owner.unwrap_or_default(), device }
+}
+
+fn file(options: &OpenOptions) -> Birth {
+    Birth {
+        file_type: FileType::File,
+        mode: options.mode,
+        owner: options.owner.unwrap_or_default(),
+        device: Device::default(),
+    }
+}

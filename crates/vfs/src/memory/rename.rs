@@ -1,0 +1,213 @@
+//! Renaming.
+
+use super::changes::{Locked, birth};
+use super::life::Dropped;
+use super::names::{Found, Name};
+use super::node::NodeId;
+use super::store::{Beginning, Store};
+use super::sync::Ordering;
+use crate::error::{BackendResult, ErrorKind};
+use crate::metadata::FileType;
+use crate::options::{NewNode, NodeKind, RenameMode};
+use crate::path::VfsPath;
+use crate::watch::WatchKind;
+
+/// One of the two names of a rename.
+struct Place<'p> {
+    directory: NodeId,
+    name: Name<'p>,
+}
+
+impl Store {
+    pub(crate) fn rename(
+        &self,
+        from: &VfsPath,
+        to: &VfsPath,
+        mode: RenameMode,
+    ) -> BackendResult<()> {
+        if from.is_root() || to.is_root() {
+            return Err(ErrorKind::Busy.into());
+        }
+        let renamed = loop {
+            if let Some(renamed) = self.try_rename(from, to, mode)? {
+                break renamed;
+            }
+        };
+        if renamed {
+            self.watches.report(WatchKind::Removed, from);
+            if mode == RenameMode::Exchange {
+                self.watches.report(WatchKind::Removed, to);
+                self.watches.report(WatchKind::Created, from);
+            }
+            self.watches.report(WatchKind::Created, to);
+        }
+        Ok(())
+    }
+
+    /// Whether anything was to do; `None` when names changed between looking and locking.
+    fn try_rename(
+        &self,
+        from: &VfsPath,
+        to: &VfsPath,
+        mode: RenameMode,
+    ) -> BackendResult<Option<bool>> {
+        let stays = from.parent() == to.parent();
+        // Taken before the paths are looked at: while it is held, no directory gets another
+        // parent, so what lies below what stays as it is found.
+        let _moves = (!stays).then(|| self.lock_moves());
+        let (directory, name) = self.locate(from)?;
+        let from = Place { directory, name };
+        let (directory, name) = self.locate(to)?;
+        // Both paths have the same parent, so they are in one directory, even if that path
+        // stands for another directory by now.
+        let directory = if stays { from.directory } else { directory };
+        let to = Place { directory, name };
+        let source = self.names.find(from.directory, &from.name).ok_or(ErrorKind::NotFound)?;
+        let target = self.names.find(to.directory, &to.name);
+        let replaces = matches!(mode, RenameMode::Replace | RenameMode::Whiteout);
+        let mut directories = vec_of(from.directory, to.directory);
+        if let Some(target) = target
+            && target.file_type.is_dir()
+            && replaces
+        {
+            directories.push(target.node);
+        }
+        let Ok(mut locked) = Locked::new(self, &directories) else { return Ok(None) };
+        if self.names.find(from.directory, &from.name) != Some(source)
+            || self.names.find(to.directory, &to.name) != target
+        {
+            return Ok(None);
+        }
+
+        if mode == RenameMode::Exchange && target.is_none() {
+            return Err(ErrorKind::NotFound.into());
+        }
+        if source.file_type.is_dir() && self.is_at_or_below(to.directory, source.node) {
+            return Err(ErrorKind::InvalidArgument.into());
+        }
+        let Some(target) = target else {
+            self.move_to_free(&mut locked, &from, source, &to, mode)?;
+            return Ok(Some(true));
+        };
+        if mode == RenameMode::Exchange
+            && target.file_type.is_dir()
+            && self.is_at_or_below(from.directory, target.node)
+        {
+            return Err(ErrorKind::InvalidArgument.into());
+        }
+        if mode == RenameMode::NoReplace {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        if source.node == target.node {
+            return Ok(Some(false));
+        }
+        if mode == RenameMode::Exchange {
+            self.exchange(&from, source, &to, target);
+            return Ok(Some(true));
+        }
+        match (source.file_type.is_dir(), target.file_type.is_dir()) {
+            (false, true) => return Err(ErrorKind::IsADirectory.into()),
+            (true, false) => return Err(ErrorKind::NotADirectory.into()),
+            (true, true) if !locked.names(target.node).is_empty() => {
+                return Err(ErrorKind::DirectoryNotEmpty.into());
+            }
+            _ => {}
+        }
+        let whiteout = self.whiteout(mode)?;
+        self.names.replace(target.entry, source.node, source.file_type);
+        self.settle(source.node, source.file_type, target.entry, to.directory);
+        self.leave(&mut locked, &from, source, whiteout);
+        self.touch_moved(&from, &to, source.node);
+        // A directory's life ends under its lock, so that nothing is made in it any more.
+        let dropped = self.drop_link_only(target.node);
+        drop(locked);
+        if dropped == Dropped::Free {
+            self.free(target.node.index());
+        }
+        Ok(Some(true))
+    }
+
+    fn move_to_free(
+        &self,
+        locked: &mut Locked<'_>,
+        from: &Place<'_>,
+        source: Found,
+        to: &Place<'_>,
+        mode: RenameMode,
+    ) -> BackendResult<()> {
+        let whiteout = self.whiteout(mode)?;
+        let list = locked.names(to.directory);
+        let put = self.put(list, to.directory, &to.name, source.node, source.file_type);
+        if let Err(error) = put {
+            if let Some(whiteout) = whiteout {
+                self.drop_link(whiteout);
+            }
+            return Err(error);
+        }
+        self.leave(locked, from, source, whiteout);
+        self.touch_moved(from, to, source.node);
+        Ok(())
+    }
+
+    fn exchange(&self, from: &Place<'_>, source: Found, to: &Place<'_>, target: Found) {
+        self.names.replace(source.entry, target.node, target.file_type);
+        self.names.replace(target.entry, source.node, source.file_type);
+        self.settle(target.node, target.file_type, source.entry, from.directory);
+        self.settle(source.node, source.file_type, target.entry, to.directory);
+        self.touch_moved(from, to, source.node);
+        self.node(target.node).lock().touch_changed(|| {});
+    }
+
+    /// Takes the source's old name away, or lets it stand for a whiteout.
+    fn leave(
+        &self,
+        locked: &mut Locked<'_>,
+        from: &Place<'_>,
+        source: Found,
+        whiteout: Option<NodeId>,
+    ) {
+        match whiteout {
+            Some(whiteout) => {
+                self.names.replace(source.entry, whiteout, FileType::Whiteout);
+                self.settle(whiteout, FileType::Whiteout, source.entry, from.directory);
+            }
+            None => self.names.remove(locked.names(from.directory), source.entry),
+        }
+    }
+
+    /// A whiteout to leave behind, where the mode wants one.
+    fn whiteout(&self, mode: RenameMode) -> BackendResult<Option<NodeId>> {
+        if mode != RenameMode::Whiteout {
+            return Ok(None);
+        }
+        let new = birth(&NewNode::new(NodeKind::Whiteout));
+        Ok(Some(self.new_node(&new, &Beginning::Named)?.node))
+    }
+
+    fn touch_moved(&self, from: &Place<'_>, to: &Place<'_>, moved: NodeId) {
+        self.node(from.directory).lock().touch();
+        if to.directory != from.directory {
+            self.node(to.directory).lock().touch();
+        }
+        self.node(moved).lock().touch_changed(|| {});
+    }
+
+    /// Whether `directory` is `top` or lies below it. The caller holds the lock of moves, or
+    /// asks about a directory and one of its own entries, and holds that directory's lock.
+    fn is_at_or_below(&self, directory: NodeId, top: NodeId) -> bool {
+        let mut at = directory;
+        loop {
+            if at == top {
+                return true;
+            }
+            if at == NodeId::ROOT || at == NodeId::NONE {
+                return false;
+            }
+            at = NodeId(self.node(at).parent.load(Ordering::Relaxed));
+        }
+    }
+}
+
+fn vec_of(from: NodeId, to: NodeId) -> smallvec::SmallVec<[NodeId; 3]> {
+    smallvec::smallvec![from, to]
+}
