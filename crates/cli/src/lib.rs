@@ -11,7 +11,9 @@
 
 pub mod commands;
 pub mod exit;
+pub mod limits;
 pub mod output;
+pub mod run;
 pub mod stack;
 
 use std::process::ExitCode;

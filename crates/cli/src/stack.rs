@@ -22,12 +22,12 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use stratafs::{
-    Capabilities, FileSystem, MemoryFs, MemoryOptions, MountOptions, NativeFs, ReadOnlyFs, Vfs,
-    VfsPathBuf,
+    Capabilities, FileSystem, MemoryFs, MemoryOptions, MetadataChange, MountOptions, NativeFs,
+    Owner, ReadOnlyFs, TimeChange, Vfs, VfsPath, VfsPathBuf,
 };
 
 use crate::exit::{Context, Failure};
@@ -134,9 +134,29 @@ impl LayerSpec {
             Source::Native(directory) => {
                 Arc::new(NativeFs::new(directory).context(|| directory.display())?)
             }
-            Source::Memory(options) => Arc::new(MemoryFs::with_options(*options)),
+            Source::Memory(options) => {
+                let memory = MemoryFs::with_options(*options);
+                let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+                let owner = Owner { user: user.as_raw(), group: group.as_raw() };
+                memory.set_metadata(VfsPath::root(), &MetadataChange::new().owner(owner))?;
+                Arc::new(memory)
+            }
         })
     }
+}
+
+/// Lets an empty upper layer's root look like the root that it covers.
+///
+/// # Errors
+/// When either root cannot be reached.
+pub fn wear(upper: &dyn FileSystem, lower: &dyn FileSystem) -> Result<(), Failure> {
+    let beneath = lower.metadata(VfsPath::root())?;
+    let change = MetadataChange::new()
+        .mode(beneath.mode)
+        .owner(beneath.owner)
+        .accessed(TimeChange::At(beneath.accessed))
+        .modified(TimeChange::At(beneath.modified));
+    Ok(upper.set_metadata(VfsPath::root(), &change)?)
 }
 
 fn source(kind: &[u8], argument: &[u8]) -> Result<Source, String> {
@@ -208,6 +228,20 @@ fn unescape(bytes: &[u8]) -> Vec<u8> {
     plain
 }
 
+/// The specification of a directory of this machine.
+pub fn native_spec(directory: &Path) -> String {
+    let mut text = String::from("native:");
+    let name = directory.to_string_lossy();
+    for (index, character) in name.char_indices() {
+        let point = character == '@' && name[index + 1..].starts_with('/');
+        if point || matches!(character, ',' | '\\') {
+            text.push('\\');
+        }
+        text.push(character);
+    }
+    text
+}
+
 /// Opens the layers and makes one tree of them.
 ///
 /// # Errors
@@ -221,10 +255,16 @@ pub fn build(layers: &[LayerSpec]) -> Result<Arc<dyn FileSystem>, Failure> {
         let fs = only.open()?;
         return Ok(if only.read_only { Arc::new(ReadOnlyFs::new(fs)) } else { fs });
     }
+    let opened: Vec<Arc<dyn FileSystem>> =
+        layers.iter().map(LayerSpec::open).collect::<Result<_, _>>()?;
     let vfs = Vfs::new();
     // From the top down: a stack whose write target is known first is valid at every step.
     for (index, layer) in layers.iter().enumerate().rev() {
-        let fs = layer.open()?;
+        let fs = Arc::clone(&opened[index]);
+        let beneath = layers[..index].iter().rposition(|l| l.mount_point == layer.mount_point);
+        if let (Source::Memory(_), Some(beneath)) = (&layer.source, beneath) {
+            wear(&*fs, &*opened[beneath])?;
+        }
         let topmost = !layers[index + 1..].iter().any(|l| l.mount_point == layer.mount_point);
         let alone = layers.iter().filter(|l| l.mount_point == layer.mount_point).count() == 1;
         let writable = fs.capabilities().contains(Capabilities::WRITE) && !layer.read_only;
@@ -270,6 +310,8 @@ mod tests {
             (r"native:\,@/x", ","),
         ] {
             assert_eq!(parse(text).unwrap().source, Source::Native(directory.into()), "{text}");
+            let again = native_spec(Path::new(directory));
+            assert_eq!(parse(&again).unwrap().source, Source::Native(directory.into()), "{again}");
         }
     }
 

@@ -22,6 +22,7 @@ use crate::transport;
 pub struct Mount {
     mountpoint: PathBuf,
     device: Arc<OwnedFd>,
+    door: Arc<Door>,
     session: Option<JoinHandle<io::Result<()>>>,
     /// Dropping it ends the thread that watches for idleness.
     _idle: Option<Sender<()>>,
@@ -76,6 +77,7 @@ impl Mount {
         Ok(Mount {
             mountpoint: mountpoint.to_owned(),
             device: kept,
+            door: Arc::clone(door),
             session: Some(session),
             _idle: idle,
         })
@@ -108,6 +110,23 @@ impl Mount {
             device::unmount(&self.mountpoint, false)?;
         }
         self.wait().map_err(io::Error::other)
+    }
+
+    /// Takes the mount out of the tree and stops serving it, whoever uses it: what is written
+    /// already reaches the backend, and every later request on a file that is still open is
+    /// answered by "not connected".
+    pub fn cut_off(&mut self) {
+        if !self.is_mounted() {
+            return;
+        }
+        // Pages that were changed through a mapping. What cannot be written is lost to its
+        // user in any case.
+        if let Ok(root) = std::fs::File::open(&self.mountpoint) {
+            let _ = rustix::fs::syncfs(&root);
+        }
+        let _ = device::unmount(&self.mountpoint, true);
+        self.door.stop();
+        self.session = None;
     }
 
     fn wait(&mut self) -> Result<(), MountError> {

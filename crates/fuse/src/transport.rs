@@ -63,6 +63,9 @@ impl Transport {
     /// Calls the door. Whatever happens in a backend, the kernel gets an answer.
     fn ask<T>(&self, call: impl FnOnce(&Door) -> Answer<T>) -> Result<T, Errno> {
         self.door.touch();
+        if self.door.is_stopped() {
+            return Err(Errno::ENOTCONN);
+        }
         match catch_unwind(AssertUnwindSafe(|| call(&self.door))) {
             Ok(answer) => answer.map_err(|error| Errno::from_i32(error.raw_os_error())),
             Err(_) => Err(Errno::EIO),

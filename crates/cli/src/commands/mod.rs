@@ -7,6 +7,7 @@ use crate::output::Output;
 
 pub mod bench;
 pub mod mount;
+pub mod run;
 pub mod umount;
 
 /// What to do. A variant's help is the doc comment of its arguments, which one here would
@@ -14,9 +15,10 @@ pub mod umount;
 #[allow(missing_docs)]
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    Bench(bench::Args),
+    Run(run::Args),
     Mount(mount::Args),
     Umount(umount::Args),
+    Bench(bench::Args),
 }
 
 impl Command {
@@ -26,9 +28,10 @@ impl Command {
     /// Whatever the command meets, in a sentence for people.
     pub fn execute(self, output: &mut Output) -> Outcome {
         match self {
-            Command::Bench(args) => bench::execute(args, output),
+            Command::Run(args) => run::execute(args, output),
             Command::Mount(args) => mount::execute(args, output),
             Command::Umount(args) => umount::execute(args, output),
+            Command::Bench(args) => bench::execute(args, output),
         }
     }
 }

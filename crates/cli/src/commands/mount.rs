@@ -69,6 +69,7 @@ fn serve(args: &Args) -> Outcome {
         rustix::process::setsid().map_err(io::Error::from)?;
     }
     refuse_recursion(args)?;
+    crate::limits::raise_open_files();
     let tree = stack::build(&args.layers)?;
     let options = MountOptions::new()
         .read_only(args.read_only)

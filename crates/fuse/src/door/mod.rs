@@ -62,6 +62,7 @@ pub(crate) struct Door {
     dirs: Slots<OpenDir>,
     /// Set by every request, cleared by whoever watches for idleness.
     active: AtomicBool,
+    stopped: AtomicBool,
 }
 
 impl Door {
@@ -75,6 +76,7 @@ impl Door {
             files: Slots::new(),
             dirs: Slots::new(),
             active: AtomicBool::new(true),
+            stopped: AtomicBool::new(false),
         })
     }
 
@@ -88,6 +90,16 @@ impl Door {
         if !self.active.load(Ordering::Relaxed) {
             self.active.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// From now on every request is refused. When this returns no name is being changed.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        drop(self.names.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// Whether there was no request since the last call, and nothing is open.

@@ -1,0 +1,7 @@
+//! What `strata run` is made of: a place for the view, a process in it, and what becomes of
+//! its changes.
+
+pub mod child;
+pub mod decision;
+pub mod place;
+pub mod report;

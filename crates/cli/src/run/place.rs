@@ -1,0 +1,132 @@
+//! Where the command sees its view: at the directory's own path inside a mount namespace, or,
+//! where there is none to be had, at a temporary mount point.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use rustix::mount::MountPropagationFlags;
+use rustix::thread::UnshareFlags;
+use stratafs::MemoryFs;
+use stratafs_fuse::{Mount, MountOptions};
+
+use crate::exit::{Context, Failure};
+
+/// The hidden argument that makes `strata run` try a namespace and nothing else.
+pub const PROBE: &str = "--probe-namespace";
+
+/// Where the view is mounted.
+#[derive(Debug)]
+pub enum Place {
+    /// At this path, inside a namespace that only this process and its children see.
+    Namespace(PathBuf),
+    /// In a fresh directory that the whole machine sees.
+    Temporary(tempfile::TempDir),
+}
+
+impl Place {
+    /// The path that the view is mounted at.
+    pub fn path(&self) -> &Path {
+        match self {
+            Place::Namespace(path) => path,
+            Place::Temporary(directory) => directory.path(),
+        }
+    }
+}
+
+/// Why there is no namespace.
+#[derive(Debug)]
+pub struct NoNamespace(String);
+
+impl fmt::Display for NoNamespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Puts this process into a mount namespace of its own, if it can. Must be called while it has
+/// one thread only.
+///
+/// # Errors
+/// A failure when there is neither a namespace nor a temporary directory.
+pub fn enter(directory: &Path) -> Result<(Place, Option<NoNamespace>), Failure> {
+    let reason = match unshare(UnshareFlags::NEWNS) {
+        Ok(()) => return Ok((Place::Namespace(directory.to_owned()), None)),
+        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+            return Err(Failure::with_code(125, format_args!("a mount namespace: {error}")));
+        }
+        // Without the privilege, a user namespace gives it for everything inside. One cannot
+        // be left again, so another process tries first whether a mount works in it.
+        Err(_) => match probe() {
+            Ok(()) => {
+                enter_user_namespace().context(|| "a user namespace")?;
+                return Ok((Place::Namespace(directory.to_owned()), None));
+            }
+            Err(reason) => reason,
+        },
+    };
+    let directory = tempfile::Builder::new()
+        .prefix("strata-run-")
+        .tempdir()
+        .context(|| "a temporary mount point")?;
+    Ok((Place::Temporary(directory), Some(reason)))
+}
+
+fn unshare(flags: UnshareFlags) -> io::Result<()> {
+    // SAFETY: what makes this call dangerous is unsharing descriptors or memory that other
+    // code counts on; a mount or user namespace changes neither.
+    unsafe { rustix::thread::unshare_unsafe(flags) }?;
+    // Nothing that is mounted in here reaches the rest of the machine.
+    rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    Ok(())
+}
+
+/// A user namespace in which everybody is who they are outside, as far as an unprivileged
+/// process can say so: its own user and group.
+fn enter_user_namespace() -> io::Result<()> {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    // SAFETY: as in `unshare`.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS) }?;
+    // Without this the kernel does not let an unprivileged process map its group.
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    rustix::mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    Ok(())
+}
+
+/// Lets a process of its own try a user namespace and a mount in it.
+fn probe() -> Result<(), NoNamespace> {
+    let output = std::env::current_exe()
+        .and_then(|program| {
+            Command::new(program)
+                .args(["run", PROBE])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .output()
+        })
+        .map_err(|error| NoNamespace(format!("cannot try one: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr);
+    Err(NoNamespace(words.trim().trim_start_matches("strata: ").to_owned()))
+}
+
+/// What the probing process does.
+///
+/// # Errors
+/// What stands in the way.
+pub fn try_namespace() -> Result<(), Failure> {
+    enter_user_namespace().context(|| "user namespaces are not allowed")?;
+    let directory = tempfile::tempdir().context(|| "a temporary directory")?;
+    let options = MountOptions::new().allow_other(true);
+    let mount = Mount::new(Arc::new(MemoryFs::new()), directory.path(), &options)
+        .map_err(|error| Failure::new(format_args!("in a user namespace: {error}")))?;
+    drop(mount);
+    Ok(())
+}
