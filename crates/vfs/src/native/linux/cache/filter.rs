@@ -28,13 +28,18 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// For this many names now and as many more later.
+    /// Says "maybe" rarely enough for this many names (and for a few in any case).
     pub(super) fn with_capacity(names: usize) -> Self {
-        let blocks = (names * 2 * BITS_PER_NAME).div_ceil(BLOCK_BITS).max(MIN_BLOCKS);
+        let blocks = (names * BITS_PER_NAME).div_ceil(BLOCK_BITS).max(MIN_BLOCKS);
         Filter {
             blocks: (0..blocks).map(|_| Block(Default::default())).collect(),
             room: AtomicUsize::new(blocks * BLOCK_BITS / BITS_PER_NAME),
         }
+    }
+
+    /// How many names it was made for.
+    pub(super) fn capacity(&self) -> usize {
+        self.blocks.len() * (BLOCK_BITS / BITS_PER_NAME)
     }
 
     /// Adds a name; `false` when there is no room for it and the filter is to be made anew (the

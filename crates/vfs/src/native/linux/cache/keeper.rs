@@ -8,10 +8,11 @@ use rustix::fs::{AtFlags, Mode, Statx, StatxFlags};
 use rustix::io::Result;
 
 use super::super::root::{PLACE, open_step};
+use super::Shared;
 use super::host::Mount;
-use super::snapshot::{Entry, Names, Node, Snapshot};
-use super::watcher::{DIRECTORIES, ITSELF, Report, Watcher};
-use super::{Shared, names};
+use super::names::Names;
+use super::snapshot::{Node, Snapshot};
+use super::watcher::{DIRECTORIES, ITSELF, NEW_NAMES, Report, Watcher};
 use crate::path::{VfsPath, VfsPathBuf};
 
 #[derive(Debug)]
@@ -56,22 +57,23 @@ impl Keeper {
         if !self.can_watch(shared) {
             return false;
         }
+        let root_learnt = self.learn_names(&shared.root_names, None);
         let mut draft = Draft::new(shared);
-        self.learn_names(&mut draft, VfsPath::root());
+        let mut names_learnt = false;
         // An error ends the walk; what was found before it is proven and stays.
-        let _ = self.walk(&mut draft, dir);
-        draft.publish(shared)
+        let _ = self.walk(&mut draft, dir, &mut names_learnt);
+        draft.publish(shared) | root_learnt | names_learnt
     }
 
     /// `path` is there now: its name, and every name that leads to it, of which another
     /// process may have made some that are not reported yet.
     pub(super) fn add_names(&self, shared: &Shared, path: &VfsPath) {
-        let mut draft = Draft::new(shared);
+        let snapshot = shared.snapshot.load();
         for path in path.ancestors().skip(1).chain([path]) {
-            let Some((dir, name)) = path.split_last() else { return };
-            draft.add_name(dir, name);
+            if let Some((dir, name)) = path.split_last() {
+                add_name(shared, &snapshot, dir, name);
+            }
         }
-        draft.publish(shared);
     }
 
     /// Drops what is kept at and below `path`.
@@ -86,7 +88,8 @@ impl Keeper {
         if let Some(watcher) = &self.watcher {
             self.watched.drain().for_each(|(watch, _)| watcher.remove(watch));
         }
-        shared.snapshot.store(Arc::new(Snapshot::empty(self.keeps_names)));
+        shared.root_names.forget();
+        shared.snapshot.store(Arc::new(Snapshot::empty()));
     }
 
     /// Takes what the watches report.
@@ -106,7 +109,7 @@ impl Keeper {
                 }
                 Report::NewName(watch, name) => {
                     if let Some(dir) = self.watched.get(&watch) {
-                        draft.add_name(dir, &name);
+                        add_name(shared, draft.view(), dir, &name);
                     }
                 }
                 Report::Ended(watch) => {
@@ -149,28 +152,33 @@ impl Keeper {
         self.watcher.is_some() && !self.gave_up
     }
 
-    /// Keeps each directory on the way to `dir`.
-    fn walk(&mut self, draft: &mut Draft, dir: &VfsPath) -> Result<()> {
+    /// Keeps each directory on the way to `dir`; sets `learnt` when names became known of one
+    /// that was kept already.
+    fn walk(&mut self, draft: &mut Draft, dir: &VfsPath, learnt: &mut bool) -> Result<()> {
         if !self.make_room(draft, dir) {
             return Ok(());
         }
         for path in dir.ancestors().chain([dir]) {
             let Some((parent, name)) = path.split_last() else { continue };
-            if draft.view().get(path).is_none() {
-                let above = draft.view().get(parent).map(|entry| Arc::clone(&entry.node));
-                let Some((fd, watch)) = self.prove(above.as_deref(), name)? else {
-                    return Ok(());
-                };
-                if let Some(elsewhere) = self.watched.insert(watch, path.to_owned()) {
-                    // It has moved, and the report is still on its way: what is kept under its
-                    // old path is wrong, and its one watch cannot prove both.
-                    self.watched.insert(watch, elsewhere.clone());
-                    self.forget_below(draft, &elsewhere);
-                    return Ok(());
-                }
-                draft.edit().insert(Node { path: path.to_owned(), fd, watch }, self.keeps_names);
+            if let Some(node) = draft.view().get(path).cloned() {
+                *learnt |= self.learn_names(&node.names, Some(&node));
+                continue;
             }
-            self.learn_names(draft, path);
+            let above = draft.view().get(parent).cloned();
+            let Some((fd, watch)) = self.prove(above.as_deref(), name)? else {
+                return Ok(());
+            };
+            if let Some(elsewhere) = self.watched.get(&watch).cloned() {
+                // It has moved, and the report is still on its way: what is kept under its old
+                // path is wrong, and its one watch cannot prove both.
+                self.forget_below(draft, &elsewhere);
+                return Ok(());
+            }
+            self.watched.insert(watch, path.to_owned());
+            let names = Names::new(self.keeps_names);
+            let node = Arc::new(Node { path: path.to_owned(), fd, watch, names });
+            self.learn_names(&node.names, Some(&node));
+            draft.edit().insert(node);
         }
         Ok(())
     }
@@ -209,7 +217,7 @@ impl Keeper {
             return false;
         }
         let new = on_the_way().filter(|path| draft.view().get(path).is_none()).count();
-        while draft.view().entries.len() + new > self.limit {
+        while draft.view().nodes.len() + new > self.limit {
             self.turn = self.turn.wrapping_add(1);
             let count = (self.limit / 8).max(new);
             let leaves = draft.edit().take_leaves(count, self.turn, dir);
@@ -221,21 +229,23 @@ impl Keeper {
         true
     }
 
-    /// Learns the names of a directory that is kept, or of the root, unless they are known.
-    fn learn_names(&mut self, draft: &mut Draft, path: &VfsPath) {
-        let Some(watcher) = &self.watcher else { return };
-        if !matches!(draft.view().names(path), Some(Names::Unknown)) {
-            return;
+    /// Learns the names of a kept directory (the root for `None`) unless they are known: first
+    /// the watch, then the list, so that whatever appears later is reported.
+    fn learn_names(&mut self, names: &Names, node: Option<&Node>) -> bool {
+        let Some(watcher) = &self.watcher else { return false };
+        if !names.is_unknown() {
+            return false;
         }
-        let node = draft.view().get(path).map(|entry| Arc::clone(&entry.node));
-        let dir = node.as_ref().map_or(self.root.as_fd(), |node| node.fd.as_fd());
-        let learnt = names::learn(watcher, dir);
-        if let Some(watch) = learnt.watch {
-            self.watched.insert(watch, path.to_owned());
+        let dir = node.map_or(self.root.as_fd(), |node| node.fd.as_fd());
+        match watcher.add(dir, NEW_NAMES) {
+            Ok(watch) => {
+                let path = node.map_or_else(VfsPathBuf::new, |node| node.path.clone());
+                self.watched.insert(watch, path);
+                names.learn(dir);
+            }
+            Err(_) => names.give_up(),
         }
-        if let Some(names) = draft.edit().names_mut(path) {
-            *names = learnt.names;
-        }
+        true
     }
 
     fn forget_below(&mut self, draft: &mut Draft, path: &VfsPath) {
@@ -246,12 +256,12 @@ impl Keeper {
         }
     }
 
-    fn unwatch(&mut self, gone: &[Entry]) {
-        for entry in gone {
-            if self.watched.remove(&entry.node.watch).is_some()
+    fn unwatch(&mut self, gone: &[Arc<Node>]) {
+        for node in gone {
+            if self.watched.remove(&node.watch).is_some()
                 && let Some(watcher) = &self.watcher
             {
-                watcher.remove(entry.node.watch);
+                watcher.remove(node.watch);
             }
         }
     }
@@ -276,16 +286,6 @@ impl Draft {
         self.next.get_or_insert_with(|| Snapshot::clone(&self.present))
     }
 
-    /// Adds a name to what is known of a directory, which is nothing once that is full.
-    fn add_name(&mut self, dir: &VfsPath, name: &[u8]) {
-        if let Some(Names::Known(filter)) = self.view().names(dir)
-            && !filter.insert(name)
-            && let Some(names) = self.edit().names_mut(dir)
-        {
-            *names = Names::Unknown;
-        }
-    }
-
     /// Whether it differs.
     fn publish(self, shared: &Shared) -> bool {
         match self.next {
@@ -295,6 +295,15 @@ impl Draft {
             }
             None => false,
         }
+    }
+}
+
+/// Adds a name to what is known of a directory.
+fn add_name(shared: &Shared, snapshot: &Snapshot, dir: &VfsPath, name: &[u8]) {
+    match snapshot.get(dir) {
+        Some(node) => node.names.add(name),
+        None if dir.is_root() => shared.root_names.add(name),
+        None => {}
     }
 }
 

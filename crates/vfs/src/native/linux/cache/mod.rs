@@ -28,6 +28,7 @@ use arc_swap::ArcSwap;
 use self::host::Host;
 use self::keeper::Keeper;
 use self::misses::Misses;
+use self::names::Names;
 pub(super) use self::snapshot::Place;
 use self::snapshot::Snapshot;
 use crate::native::NativeOptions;
@@ -46,6 +47,8 @@ pub(super) struct Cache {
 #[derive(Debug)]
 struct Shared {
     snapshot: ArcSwap<Snapshot>,
+    /// Apart from the snapshot: the usual question to an override directory ends here.
+    root_names: Names,
     keeper: Mutex<Keeper>,
 }
 
@@ -65,9 +68,10 @@ impl Cache {
             return Ok(None);
         }
         let root = root.try_clone_to_owned()?;
-        let snapshot = ArcSwap::from_pointee(Snapshot::empty(keeps_names));
+        let snapshot = ArcSwap::from_pointee(Snapshot::empty());
+        let root_names = Names::new(keeps_names);
         let keeper = Mutex::new(Keeper::new(root, host.mount, limit, keeps_names));
-        let shared = Arc::new(Shared { snapshot, keeper });
+        let shared = Arc::new(Shared { snapshot, root_names, keeper });
         Ok(Some(Cache { shared, misses: Misses::new(), limit, keeps_names }))
     }
 
@@ -81,13 +85,27 @@ impl Cache {
         name: &[u8],
         call: impl FnOnce(Place<'_>) -> T,
     ) -> T {
+        let in_root = dir.split_first().map_or(name, |(first, _)| first);
+        if self.shared.root_names.exclude(in_root) {
+            return call(Place::Missing);
+        }
+        if dir.is_root() {
+            let learnt = self.shared.root_names.is_unknown() && self.learn(dir, 0);
+            return call(match learnt && self.shared.root_names.exclude(name) {
+                true => Place::Missing,
+                false => Place::In(root),
+            });
+        }
         let snapshot = self.shared.snapshot.load();
-        let (place, could_know_more) = snapshot.place_in(root, dir, name);
-        if !could_know_more || !self.learn(dir, &snapshot) {
+        let (place, could_know_more) = snapshot.place_in(dir, name);
+        if !could_know_more || !self.learn(dir, snapshot.nodes.len()) {
             return call(place);
         }
         drop(snapshot);
-        call(self.shared.snapshot.load().place_in(root, dir, name).0)
+        if self.shared.root_names.exclude(in_root) {
+            return call(Place::Missing);
+        }
+        call(self.shared.snapshot.load().place_in(dir, name).0)
     }
 
     /// Calls with the directory itself, where it is kept: [`Place::In`] or [`Place::Unknown`].
@@ -95,7 +113,7 @@ impl Cache {
     pub(super) fn look_for_dir<T>(&self, dir: &VfsPath, call: impl FnOnce(Place<'_>) -> T) -> T {
         let snapshot = self.shared.snapshot.load();
         match snapshot.place_of(dir) {
-            Place::Unknown if self.learn(dir, &snapshot) => {
+            Place::Unknown if self.learn(dir, snapshot.nodes.len()) => {
                 drop(snapshot);
                 call(self.shared.snapshot.load().place_of(dir))
             }
@@ -106,8 +124,7 @@ impl Cache {
     /// Keeps what could be known of `dir` from now on, if it is asked for often enough; whether
     /// anything is known that was not.
     #[cold]
-    fn learn(&self, dir: &VfsPath, snapshot: &Snapshot) -> bool {
-        let kept = snapshot.entries.len();
+    fn learn(&self, dir: &VfsPath, kept: usize) -> bool {
         if !self.misses.is_due(dir, kept > 0 && kept >= self.limit) {
             return false;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::filter::Filter;
+use super::names::Names;
 use crate::path::{VfsPath, VfsPathBuf};
 
 /// A directory that a watch proves to be at its path.
@@ -16,31 +16,14 @@ pub(super) struct Node {
     pub(super) path: VfsPathBuf,
     pub(super) fd: OwnedFd,
     pub(super) watch: i32,
-}
-
-/// What is known of a directory's names.
-#[derive(Clone, Debug)]
-pub(super) enum Names {
-    /// Nothing yet, or not any more.
-    Unknown,
-    /// Nothing, and never will be: it cannot be listed, or its names have no one spelling.
-    Unprovable,
-    /// All of them.
-    Known(Arc<Filter>),
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) node: Arc<Node>,
     pub(super) names: Names,
 }
 
 /// Every directory that is kept. The directories above a kept one are kept too; the root is
-/// not among the entries, since its descriptor is always there.
+/// not among them, since its descriptor is always there.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
-    pub(super) entries: HashTable<Entry>,
-    pub(super) root_names: Names,
+    pub(super) nodes: HashTable<Arc<Node>>,
 }
 
 /// What the cache knows of a name in a directory.
@@ -53,88 +36,37 @@ pub(in super::super) enum Place<'a> {
     Unknown,
 }
 
-impl Names {
-    /// What is known before anything is: where names are not kept, that will never change.
-    fn at_first(keeps_names: bool) -> Self {
-        if keeps_names { Names::Unknown } else { Names::Unprovable }
-    }
-
-    fn is_unknown(&self) -> bool {
-        matches!(self, Names::Unknown)
-    }
-
-    #[inline]
-    fn exclude(&self, name: &[u8]) -> bool {
-        matches!(self, Names::Known(filter) if !filter.may_contain(name))
-    }
-}
-
 impl Snapshot {
-    pub(super) fn empty(keeps_names: bool) -> Self {
-        Snapshot { entries: HashTable::new(), root_names: Names::at_first(keeps_names) }
+    pub(super) fn empty() -> Self {
+        Snapshot { nodes: HashTable::new() }
     }
 
     #[inline]
-    pub(super) fn get(&self, path: &VfsPath) -> Option<&Entry> {
-        self.entries.find(xxh3_64(path.as_bytes()), |entry| *entry.node.path == *path)
+    pub(super) fn get(&self, path: &VfsPath) -> Option<&Arc<Node>> {
+        self.nodes.find(xxh3_64(path.as_bytes()), |node| *node.path == *path)
     }
 
-    pub(super) fn get_mut(&mut self, path: &VfsPath) -> Option<&mut Entry> {
-        self.entries.find_mut(xxh3_64(path.as_bytes()), |entry| *entry.node.path == *path)
-    }
-
-    pub(super) fn insert(&mut self, node: Node, keeps_names: bool) {
+    pub(super) fn insert(&mut self, node: Arc<Node>) {
         let hash = xxh3_64(node.path.as_bytes());
-        let entry = Entry { node: Arc::new(node), names: Names::at_first(keeps_names) };
-        self.entries.insert_unique(hash, entry, |entry| xxh3_64(entry.node.path.as_bytes()));
-    }
-
-    /// What is known of a directory's names.
-    pub(super) fn names_mut(&mut self, path: &VfsPath) -> Option<&mut Names> {
-        if path.is_root() {
-            return Some(&mut self.root_names);
-        }
-        self.get_mut(path).map(|entry| &mut entry.names)
-    }
-
-    pub(super) fn names(&self, path: &VfsPath) -> Option<&Names> {
-        if path.is_root() {
-            return Some(&self.root_names);
-        }
-        self.get(path).map(|entry| &entry.names)
+        self.nodes.insert_unique(hash, node, |node| xxh3_64(node.path.as_bytes()));
     }
 
     /// The directory itself.
     #[inline]
     pub(super) fn place_of(&self, dir: &VfsPath) -> Place<'_> {
         match self.get(dir) {
-            Some(entry) => Place::In(entry.node.fd.as_fd()),
+            Some(node) => Place::In(node.fd.as_fd()),
             None => Place::Unknown,
         }
     }
 
-    /// Where to look for `name` in `dir`, with `root` the root's descriptor; and whether
-    /// learning more could save that.
+    /// Where to look for `name` in `dir`, a directory below the root; and whether learning more
+    /// could save that.
     #[inline]
-    pub(super) fn place_in<'a>(
-        &'a self,
-        root: BorrowedFd<'a>,
-        dir: &VfsPath,
-        name: &[u8],
-    ) -> (Place<'a>, bool) {
-        let Some((first, _)) = dir.split_first() else {
-            return match self.root_names.exclude(name) {
-                true => (Place::Missing, false),
-                false => (Place::In(root), self.root_names.is_unknown()),
-            };
-        };
-        // The usual question to an override directory ends here.
-        if self.root_names.exclude(first) {
-            return (Place::Missing, false);
-        }
+    pub(super) fn place_in(&self, dir: &VfsPath, name: &[u8]) -> (Place<'_>, bool) {
         match self.get(dir) {
-            Some(entry) if entry.names.exclude(name) => (Place::Missing, false),
-            Some(entry) => (Place::In(entry.node.fd.as_fd()), entry.names.is_unknown()),
+            Some(node) if node.names.exclude(name) => (Place::Missing, false),
+            Some(node) => (Place::In(node.fd.as_fd()), node.names.is_unknown()),
             None => self.place_below_kept(dir),
         }
     }
@@ -144,7 +76,7 @@ impl Snapshot {
         let mut at = dir;
         while let Some((parent, name)) = at.split_last() {
             match self.get(parent) {
-                Some(entry) if entry.names.exclude(name) => return (Place::Missing, false),
+                Some(node) if node.names.exclude(name) => return (Place::Missing, false),
                 Some(_) => break,
                 None => at = parent,
             }
@@ -153,8 +85,8 @@ impl Snapshot {
     }
 
     /// Takes out what lies at or below `path`.
-    pub(super) fn take_below(&mut self, path: &VfsPath) -> Vec<Entry> {
-        self.entries.extract_if(|entry| entry.node.path.starts_with(path)).collect()
+    pub(super) fn take_below(&mut self, path: &VfsPath) -> Vec<Arc<Node>> {
+        self.nodes.extract_if(|node| node.path.starts_with(path)).collect()
     }
 
     /// Takes out up to `count` directories that have no kept ones below them and are not on the
@@ -164,8 +96,8 @@ impl Snapshot {
         count: usize,
         turn: usize,
         spared: &VfsPath,
-    ) -> Vec<Entry> {
-        let paths = || self.entries.iter().map(|entry| &entry.node.path);
+    ) -> Vec<Arc<Node>> {
+        let paths = || self.nodes.iter().map(|node| &node.path);
         let inner: HashSet<&VfsPath> = paths().filter_map(|path| path.parent()).collect();
         let mut leaves: Vec<VfsPathBuf> = paths()
             .filter(|path| !inner.contains(&***path) && !spared.starts_with(path))
@@ -176,6 +108,6 @@ impl Snapshot {
         leaves.rotate_left(start);
         leaves.truncate(count);
         leaves.sort();
-        self.entries.extract_if(|entry| leaves.binary_search(&entry.node.path).is_ok()).collect()
+        self.nodes.extract_if(|node| leaves.binary_search(&node.path).is_ok()).collect()
     }
 }
