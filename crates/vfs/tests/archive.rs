@@ -44,9 +44,9 @@ fn sample() -> Vfs {
     tree.write("scripts/a.lua", text(200_000)).unwrap();
     tree.write("scripts/b.lua", text(65_536)).unwrap();
     tree.write("scripts/mixed.lua", [noise(70_000, 5), text(300_000)].concat()).unwrap();
-    tree.write("images/noise.png", noise(3_000_001, 1)).unwrap();
+    tree.write("images/noise.png", noise(1_100_001, 1)).unwrap();
     tree.write("images/small.png", noise(100, 2)).unwrap();
-    tree.write("copy.png", noise(3_000_001, 1)).unwrap();
+    tree.write("copy.png", noise(1_100_001, 1)).unwrap();
     tree.write("nothing", b"").unwrap();
     tree.write("deep/er/est/file", b"deep").unwrap();
     tree.symlink("../scripts/a.lua", "images/link").unwrap();

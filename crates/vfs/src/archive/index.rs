@@ -120,8 +120,10 @@ impl Index {
         self.data_end
     }
 
-    pub(crate) fn max_probe(&self) -> u32 {
-        self.max_probe
+    /// How many slots of the table are in use.
+    pub(crate) fn used_slots(&self) -> u64 {
+        let table = self.bytes.get(..(self.slot_mask as usize + 1) * SLOT_LEN).unwrap_or_default();
+        table.chunks_exact(SLOT_LEN).filter(|slot| u32_at(slot, 4) != 0).count() as u64
     }
 
     #[inline]

@@ -34,6 +34,8 @@
 mod cache;
 mod cipher;
 mod codec;
+mod diff;
+mod extract;
 mod file;
 mod format;
 mod fs;
@@ -43,16 +45,21 @@ mod key;
 mod open;
 mod pack;
 mod source;
+mod verify;
 
 use std::fmt;
 
 use crate::sharded::Sharded;
 
 pub use codec::Compression;
+pub use diff::{Change, Differences, diff};
+pub use extract::{ExtractOptions, ExtractReport, extract};
 pub use format::CipherKind;
 pub use key::Key;
 pub use open::{ArchiveOptions, ArchiveSource, OpenCheck};
 pub use pack::{PackOptions, PackReport, Progress, Rule, Warning, pack, pack_to_vec};
+
+pub use verify::{Problem, VerifyReport};
 
 #[cfg(doc)]
 use crate::{ErrorKind, File};
