@@ -6,6 +6,7 @@ use rustix::fs::{FsWord, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 
 use super::attributes::proc_path;
+use super::{cache, watch};
 use crate::backend::Capabilities;
 
 /// The kernel's own overlay: it refuses to hold a whiteout that it has not made itself.
@@ -18,6 +19,9 @@ const PLAIN: [FsWord; 4] = [0x4d44, 0x2011_bab0, 0x5346_544e, 0x7366_746e];
 pub(super) fn probe(root: BorrowedFd<'_>) -> Capabilities {
     let kind = rustix::fs::fstatfs(root).map_or(0, |stat| stat.f_type);
     let mut capabilities = Capabilities::STABLE_IDS | Capabilities::DURABLE;
+    if watch::SUPPORTED && cache::is_local(kind) {
+        capabilities |= Capabilities::WATCH;
+    }
     let keeps_all = !PLAIN.contains(&kind);
     if keeps_all {
         capabilities |= Capabilities::MODES | Capabilities::OWNERS | Capabilities::SPARSE;

@@ -11,6 +11,8 @@ mod nodes;
 mod open;
 mod root;
 mod stat;
+#[cfg_attr(not(feature = "watch"), path = "no_watch.rs")]
+mod watch;
 mod xattr;
 
 use std::ops::ControlFlow;
@@ -37,6 +39,10 @@ use crate::watch::{WatchGuard, WatchSink};
 /// Everything happens beneath the directory, which is opened once: no symbolic link, `..` or
 /// directory swapped meanwhile leads out of it, and a mount made over its path later does not
 /// matter. Permissions are the host's: calls are made with the rights of the process.
+///
+/// With the feature `watch` changes are reported on local file systems, those of a directory
+/// that appears from a moment after it did: an [`Overflow`](crate::WatchKind::Overflow) with its
+/// path says to look into it.
 ///
 /// A whiteout is stored as character device 0:0, as the kernel's own overlay does, so such a
 /// device cannot be made otherwise.
@@ -202,8 +208,11 @@ impl FileSystem for NativeFs {
         Ok(rustix::fs::syncfs(fd)?)
     }
 
-    fn watch(&self, _path: &VfsPath, _sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
-        Err(ErrorKind::Unsupported.into())
+    fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
+        if !self.inner.capabilities.contains(Capabilities::WATCH) {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        watch::start(&self.inner, path, sink)
     }
 }
 

@@ -45,10 +45,15 @@ impl Host {
         let stat = rustix::fs::statx(root, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
         Ok(Host {
             mount: Mount::of(&stat),
-            reports_moves: LOCAL.contains(&kind),
+            reports_moves: is_local(kind),
             reports_names: LOCAL[..EXACT].contains(&kind),
         })
     }
+}
+
+/// Whether every change on this kind of file system is reported to its watches.
+pub(in super::super) fn is_local(kind: FsWord) -> bool {
+    LOCAL.contains(&kind)
 }
 
 /// The mount that a directory is on. One below the root is another file system, of which

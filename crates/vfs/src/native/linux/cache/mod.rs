@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use arc_swap::ArcSwap;
 
 use self::host::Host;
+pub(super) use self::host::is_local;
 use self::keeper::Keeper;
 use self::misses::Misses;
 use self::names::Names;

@@ -1,0 +1,137 @@
+//! Reports of changes, by the crate `notify`.
+//!
+//! It works by paths, so it gets one that begins at a descriptor: a mount made over the root's
+//! path, or a move of the root, does not lead it elsewhere.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use notify::event::{CreateKind, EventKind, Flag, ModifyKind, RenameMode};
+use notify::{Config, INotifyWatcher, RecursiveMode, Watcher};
+use rustix::fs::Mode;
+
+use super::root::NODE;
+use super::{Inner, attributes, stat};
+use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::path::{VfsPath, VfsPathBuf};
+use crate::watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};
+
+pub(super) const SUPPORTED: bool = true;
+
+/// Watches the node that has the name now, with everything below it.
+pub(super) fn start(
+    inner: &Inner,
+    path: &VfsPath,
+    sink: Arc<dyn WatchSink>,
+) -> BackendResult<WatchGuard> {
+    let fd = inner.open_node(path, NODE, Mode::empty())?;
+    let mut base = attributes::proc_path(fd.as_fd());
+    if stat::file_type(&stat::of(fd.as_fd(), stat::WANTED)?).is_dir() {
+        // The link itself is not followed, what lies behind it is.
+        base.push_str("/.");
+    }
+    let ended = Arc::new(AtomicBool::new(false));
+    let base = PathBuf::from(base);
+    let reporter = Reporter {
+        base: base.clone(),
+        path: path.to_owned(),
+        sink,
+        ended: Arc::clone(&ended),
+        _fd: fd,
+    };
+    let config = Config::default().with_follow_symlinks(false);
+    let mut watcher =
+        INotifyWatcher::new(move |event| reporter.take(event), config).map_err(refused)?;
+    watcher.watch(&base, RecursiveMode::Recursive).map_err(refused)?;
+    Ok(WatchGuard::new(Watch { _watcher: watcher, ended }))
+}
+
+fn refused(error: notify::Error) -> BackendError {
+    let kind = match &error.kind {
+        notify::ErrorKind::PathNotFound => ErrorKind::NotFound,
+        notify::ErrorKind::MaxFilesWatch => ErrorKind::TooManyOpenFiles,
+        notify::ErrorKind::Io(error) => match error.raw_os_error() {
+            Some(errno) => BackendError::from(rustix::io::Errno::from_raw_os_error(errno)).kind(),
+            None => ErrorKind::Io,
+        },
+        _ => ErrorKind::Io,
+    };
+    BackendError::new(kind, error)
+}
+
+struct Watch {
+    _watcher: INotifyWatcher,
+    ended: Arc<AtomicBool>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // The watcher's thread ends a little later.
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+struct Reporter {
+    base: PathBuf,
+    /// What `base` is called in the backend.
+    path: VfsPathBuf,
+    sink: Arc<dyn WatchSink>,
+    ended: Arc<AtomicBool>,
+    /// `base` is its path.
+    _fd: OwnedFd,
+}
+
+impl Reporter {
+    fn take(&self, event: notify::Result<notify::Event>) {
+        match event {
+            Ok(event) if event.flag() == Some(Flag::Rescan) => self.report_overflow(),
+            Ok(event) => {
+                for path in &event.paths {
+                    self.report_all(event.kind, path);
+                }
+            }
+            Err(_) => self.report_overflow(),
+        }
+    }
+
+    fn report_overflow(&self) {
+        self.report(WatchKind::Overflow, self.path.clone());
+    }
+
+    fn report_all(&self, event: EventKind, path: &Path) {
+        let kind = match event {
+            EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => {
+                WatchKind::Created
+            }
+            EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(RenameMode::From)) => {
+                WatchKind::Removed
+            }
+            // Both halves of it have been reported.
+            EventKind::Modify(ModifyKind::Name(_)) | EventKind::Access(_) => return,
+            EventKind::Modify(ModifyKind::Metadata(_)) => WatchKind::Metadata,
+            EventKind::Modify(_) => WatchKind::Modified,
+            EventKind::Any | EventKind::Other => return self.report_overflow(),
+        };
+        let Some(path) = self.in_backend(path) else { return };
+        self.report(kind, path.clone());
+        if event == EventKind::Create(CreateKind::Folder) {
+            // What was made in it before it was watched is not reported.
+            self.report(WatchKind::Overflow, path);
+        }
+    }
+
+    fn in_backend(&self, path: &Path) -> Option<VfsPathBuf> {
+        let rest: &OsStr = path.strip_prefix(&self.base).ok()?.as_os_str();
+        Some(self.path.join(VfsPath::new(rest.as_bytes()).ok()?))
+    }
+
+    fn report(&self, kind: WatchKind, path: VfsPathBuf) {
+        if !self.ended.load(Ordering::Acquire) {
+            self.sink.event(WatchEvent { kind, path });
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The native backend reports what others change.
+#![cfg(all(target_os = "linux", feature = "watch"))]
+
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use stratafs::{
+    Capabilities, ErrorKind, FileSystem, NativeFs, VfsPath, WatchEvent, WatchGuard, WatchKind,
+};
+
+fn path(text: &str) -> &VfsPath {
+    VfsPath::new(text.as_bytes()).unwrap()
+}
+
+fn watch(fs: &NativeFs, at: &str) -> (WatchGuard, Receiver<WatchEvent>) {
+    let (sender, receiver) = channel();
+    let sender = Mutex::new(sender);
+    let sink = move |event| {
+        // The test may be over.
+        let _ = sender.lock().unwrap().send(event);
+    };
+    (fs.watch(path(at), Arc::new(sink)).unwrap(), receiver)
+}
+
+/// Takes reports until this one.
+fn wait_for(reports: &Receiver<WatchEvent>, kind: WatchKind, at: &str) {
+    loop {
+        let report = reports.recv_timeout(Duration::from_secs(20)).expect("a report");
+        if report.kind == kind && *report.path == *path(at) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn changes_below_are_reported_with_paths_of_the_backend() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(at("a/b")).unwrap();
+    std::fs::write(at("f"), b"").unwrap();
+    std::os::unix::fs::symlink("/usr", at("a/link")).unwrap();
+    let fs = NativeFs::new(dir.path()).unwrap();
+    if !fs.capabilities().contains(Capabilities::WATCH) {
+        return;
+    }
+    let (all, of_all) = watch(&fs, "");
+    let (_part, of_part) = watch(&fs, "a");
+    let (_file, of_file) = watch(&fs, "f");
+    std::fs::write(at("a/b/new"), b"x").unwrap();
+    for reports in [&of_all, &of_part] {
+        wait_for(reports, WatchKind::Created, "a/b/new");
+        wait_for(reports, WatchKind::Modified, "a/b/new");
+    }
+    std::fs::rename(at("a/b/new"), at("a/moved")).unwrap();
+    wait_for(&of_part, WatchKind::Removed, "a/b/new");
+    wait_for(&of_part, WatchKind::Created, "a/moved");
+    std::fs::write(at("f"), b"x").unwrap();
+    wait_for(&of_file, WatchKind::Modified, "f");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(at("f"), executable).unwrap();
+    wait_for(&of_all, WatchKind::Metadata, "f");
+    std::fs::create_dir(at("a/dir")).unwrap();
+    wait_for(&of_all, WatchKind::Created, "a/dir");
+    wait_for(&of_all, WatchKind::Overflow, "a/dir");
+    std::fs::remove_dir_all(at("a/b")).unwrap();
+    wait_for(&of_all, WatchKind::Removed, "a/b");
+    drop(all);
+    while of_all.try_recv().is_ok() {}
+    std::fs::write(at("after"), b"").unwrap();
+    std::fs::write(at("a/last"), b"").unwrap();
+    wait_for(&of_part, WatchKind::Created, "a/last");
+    assert!(of_all.try_recv().is_err(), "reports after the end");
+}
+
+#[test]
+fn what_is_missing_cannot_be_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = NativeFs::new(dir.path()).unwrap();
+    if fs.capabilities().contains(Capabilities::WATCH) {
+        let error = fs.watch(path("none"), Arc::new(|_: WatchEvent| {})).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+}
