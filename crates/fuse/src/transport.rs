@@ -188,8 +188,9 @@ fn timestamp(time: SystemTime) -> Timestamp {
 
 impl Filesystem for Transport {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let mut wanted = InitFlags::FUSE_ATOMIC_O_TRUNC
-            | InitFlags::FUSE_DO_READDIRPLUS
+        // Not ATOMIC_O_TRUNC: it cuts the file before the kernel has seen that a program runs
+        // from it, and kills that program.
+        let mut wanted = InitFlags::FUSE_DO_READDIRPLUS
             | InitFlags::FUSE_READDIRPLUS_AUTO
             | InitFlags::FUSE_PARALLEL_DIROPS
             | InitFlags::FUSE_CACHE_SYMLINKS
@@ -345,9 +346,9 @@ impl Filesystem for Transport {
         self.reply_entry(answer, reply);
     }
 
-    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let how = Opening::from_flags(flags.0);
-        match self.ask(|door| door.open(caller(request), node.0, how)) {
+        match self.ask(|door| door.open(node.0, how)) {
             Ok(handle) => reply.opened(FileHandle(handle), Self::open_flags()),
             Err(error) => reply.error(error),
         }

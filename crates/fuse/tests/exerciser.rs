@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use stratafs::{FileSystem, MemoryFs, NativeFs};
-use support::{Mounted, like_a_disk, run, tool};
+use support::{Mounted, like_a_disk, memory_over, run, tool};
 
 const CONFIGURATION: &str = "
 flen = 1048576
@@ -54,4 +54,15 @@ fn memory() {
 fn native() {
     let directory = tempfile::tempdir().unwrap();
     exercise(Arc::new(NativeFs::new(directory.path()).unwrap()), "file", 11..14);
+}
+
+#[test]
+fn memory_over_native() {
+    let directory = tempfile::tempdir().unwrap();
+    exercise(memory_over(directory.path()), "new", 21..24);
+    // A file that is copied up on the way. (The exerciser starts by cutting it.)
+    std::fs::write(directory.path().join("lower"), vec![7; 300_000]).unwrap();
+    exercise(memory_over(directory.path()), "lower", 31..33);
+    assert_eq!(std::fs::read(directory.path().join("lower")).unwrap(), vec![7; 300_000]);
+    assert!(!directory.path().join("new").exists());
 }

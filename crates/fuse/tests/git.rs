@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use stratafs::{FileSystem, MemoryFs, NativeFs};
-use support::{Mounted, like_a_disk, run};
+use support::{Mounted, like_a_disk, memory_over, run};
 
 const SCRIPT: &str = r#"
 set -e
@@ -75,4 +75,11 @@ fn memory() {
 fn native() {
     let directory = tempfile::tempdir().unwrap();
     compare(Arc::new(NativeFs::new(directory.path()).unwrap()));
+}
+
+#[test]
+fn memory_over_native() {
+    let directory = tempfile::tempdir().unwrap();
+    compare(memory_over(directory.path()));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }

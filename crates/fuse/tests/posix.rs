@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use stratafs::{FileSystem, MemoryFs, NativeFs};
-use support::{Mounted, like_a_disk, tool};
+use support::{Mounted, like_a_disk, memory_over, tool};
 
 const CONFIGURATION: &str = r#"
 [features]
@@ -96,4 +96,10 @@ fn native_passes_what_tmpfs_passes_but_device_zero() {
     let directory = tempfile::tempdir().unwrap();
     open_to_all(directory.path());
     compare(Arc::new(NativeFs::new(directory.path()).unwrap()), &["::char"]);
+}
+
+#[test]
+fn memory_over_native_passes_what_tmpfs_passes() {
+    let directory = tempfile::tempdir().unwrap();
+    compare(memory_over(directory.path()), &[]);
 }

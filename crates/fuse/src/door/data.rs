@@ -38,9 +38,11 @@ impl Opening {
     }
 
     /// Appending is not passed on: the kernel knows the end and sends offsets, and it may
-    /// write pages back through any handle, which must go where they belong.
+    /// write pages back through any handle, which must go where they belong. Nor is
+    /// truncating: the kernel does it by a request of its own, once it knows that nobody
+    /// executes the file.
     fn options(self) -> OpenOptions {
-        OpenOptions::new().read(self.read).write(self.write).truncate(self.truncate && self.write)
+        OpenOptions::new().read(self.read).write(self.write)
     }
 }
 
@@ -60,22 +62,12 @@ impl Door {
         self.files.insert(node, file)
     }
 
-    pub(crate) fn open(&self, caller: Caller, node: u64, how: Opening) -> Answer<u64> {
-        if how.truncate && !how.write {
-            // Allowed by the permission bits, which the kernel has checked.
-            let options = OpenOptions::new().write(true).truncate(true);
-            self.at(node, |path| self.fs.open(path, &options))?;
+    pub(crate) fn open(&self, node: u64, how: Opening) -> Answer<u64> {
+        match self.at(node, |path| self.fs.open(path, &how.options())) {
+            Ok(file) => Ok(self.opened(node, file, how)),
+            Err(Errno::STALE) => self.reopen(node, how),
+            Err(error) => Err(error),
         }
-        let opened = self.at(node, |path| self.fs.open(path, &how.options()));
-        let handle = match opened {
-            Ok(file) => self.opened(node, file, how),
-            Err(Errno::STALE) => self.reopen(node, how)?,
-            Err(error) => return Err(error),
-        };
-        if how.truncate && !caller.keeps_privilege_bits() {
-            self.clear_privilege_bits(node)?;
-        }
-        Ok(handle)
     }
 
     /// Opens a file that has no name any more (through `/proc/self/fd`): by a handle that is
@@ -87,9 +79,6 @@ impl Door {
         }
         let file = inodes.open_handle(node, how.read, how.write).ok_or(Errno::STALE)?;
         drop(inodes);
-        if how.truncate && how.write {
-            file.file.set_len(0).map_err(of)?;
-        }
         self.inodes().opened(&file);
         Ok(self.files.insert(node, file))
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use stratafs::FileSystem;
+use stratafs::{FileSystem, MemoryFs, NativeFs, OverlayFs};
 use stratafs_fuse::{Mount, MountOptions};
 
 /// Set to `1` on a machine that cannot mount: the tests then say so and pass.
@@ -43,6 +43,16 @@ impl Mounted {
     pub fn mount(&mut self) -> &mut Mount {
         &mut self.mount
     }
+}
+
+/// A memory layer over a directory of this machine.
+pub fn memory_over(directory: &Path) -> Arc<dyn FileSystem> {
+    let overlay = OverlayFs::builder()
+        .upper(Arc::new(MemoryFs::new()))
+        .lower(Arc::new(NativeFs::new(directory).unwrap()))
+        .build()
+        .unwrap();
+    Arc::new(overlay)
 }
 
 /// What the machine's own users get: everybody in, everything honoured.
