@@ -101,5 +101,6 @@ fn native_passes_what_tmpfs_passes_but_device_zero() {
 #[test]
 fn memory_over_native_passes_what_tmpfs_passes() {
     let directory = tempfile::tempdir().unwrap();
-    compare(memory_over(directory.path()), &[]);
+    // A directory of several layers has no number of links that would be right: it shows 1.
+    compare(memory_over(directory.path()), &["rename::updates_link_parent"]);
 }

@@ -92,6 +92,8 @@ pub(crate) struct Node {
     pub(crate) entry: AtomicU32,
     /// How many extended attributes there are, to answer without a lock that there are none.
     pub(crate) attribute_count: AtomicU32,
+    /// How many directories a directory holds.
+    pub(crate) subdirectories: AtomicU32,
     /// The bytes of a file, the target of a symbolic link. Changed under `changes`.
     pub(crate) contents: ArcSwapOption<Contents>,
     len: AtomicU64,
@@ -136,6 +138,7 @@ impl Node {
             type_and_mode: AtomicU32::new(0),
             entry: AtomicU32::new(0),
             attribute_count: AtomicU32::new(0),
+            subdirectories: AtomicU32::new(0),
             contents: ArcSwapOption::empty(),
             len: AtomicU64::new(0),
             allocated: AtomicU64::new(0),
@@ -147,6 +150,14 @@ impl Node {
             parent: AtomicU64::new(0),
             attributes: Mutex::new(None),
             list: RwLock::new(List::default()),
+        }
+    }
+
+    /// A directory's links are its own name, its `.`, and the `..` of each directory in it.
+    fn shown_links(&self, links: u32, file_type: FileType) -> u32 {
+        match file_type {
+            FileType::Directory if links > 0 => 2 + self.subdirectories.load(Ordering::Relaxed),
+            _ => links,
         }
     }
 
@@ -162,7 +173,7 @@ impl Node {
                 id: id.file_id(),
                 file_type: type_of_code(type_and_mode >> 16),
                 mode: type_and_mode & 0o7777,
-                links: state.links,
+                links: self.shown_links(state.links, type_of_code(type_and_mode >> 16)),
                 owner: Owner { user: (owner >> 32) as u32, group: owner as u32 },
                 len: self.len(),
                 allocated: self.allocated(),
@@ -217,6 +228,7 @@ impl Changing<'_> {
         let now = Timestamp::now();
         node.entry.store(0, Ordering::Relaxed);
         node.parent.store(0, Ordering::Relaxed);
+        node.subdirectories.store(0, Ordering::Relaxed);
         node.version.write(|| {
             let type_and_mode = type_code(birth.file_type) << 16 | birth.mode & 0o7777;
             node.type_and_mode.store(type_and_mode, Ordering::Relaxed);

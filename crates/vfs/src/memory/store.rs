@@ -186,7 +186,18 @@ impl Store {
         let node = self.node(id);
         node.entry.store(entry, Ordering::Relaxed);
         if file_type.is_dir() {
-            node.parent.store(directory.0, Ordering::Relaxed);
+            self.set_parent(id, directory);
+        }
+    }
+
+    /// Notes which directory a directory is in; `NONE` when its life is over. The caller holds
+    /// the locks of both that it was in and that it is in.
+    fn set_parent(&self, id: NodeId, directory: NodeId) {
+        let before = NodeId(self.node(id).parent.swap(directory.0, Ordering::Relaxed));
+        for (parent, change) in [(before, 1u32.wrapping_neg()), (directory, 1)] {
+            if parent != NodeId::NONE {
+                self.node(parent).subdirectories.fetch_add(change, Ordering::Relaxed);
+            }
         }
     }
 
@@ -280,6 +291,10 @@ impl Store {
     pub(crate) fn drop_link_only(&self, id: NodeId) -> Dropped {
         let node = self.node(id);
         let index = id.index();
+        // Only a directory has a parent, and only one name.
+        if node.parent.load(Ordering::Relaxed) != NodeId::NONE.0 {
+            self.set_parent(id, NodeId::NONE);
+        }
         node.lock().touch_changed(|| node.life.drop_link(|| self.has_no_handles(index)))
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::{Device, FileType, Metadata, MetadataChange, Statfs};
+use crate::metadata::{FileType, Metadata, MetadataChange, Statfs};
 use crate::options::{NewNode, NodeKind, OpenOptions, RenameMode, XattrMode};
 use crate::path::VfsPath;
 use crate::watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};
@@ -256,9 +256,6 @@ impl FileSystem for OverlayFs {
         if node.kind == NodeKind::Whiteout {
             return Err(ErrorKind::Unsupported.into());
         }
-        if node.kind == NodeKind::CharDevice(Device::default()) {
-            return Err(ErrorKind::OperationNotPermitted.into());
-        }
         let _one = overlay.one_name();
         let _name = overlay.lock_name(path);
         let upper = &*overlay.upper()?.fs;
@@ -269,7 +266,10 @@ impl FileSystem for OverlayFs {
         }
         overlay.copy_up_parents(path)?;
         match node.kind {
-            NodeKind::Directory => overlay.place_directory(path, node),
+            NodeKind::Directory => {
+                let made = overlay.place_directory(path, node)?;
+                Ok(overlay.ids.shown_metadata(0, made))
+            }
             _ => overlay.place(path, |place| upper.create(place, node)),
         }
     }

@@ -44,8 +44,11 @@ impl Origins {
         self.any.load(Ordering::Acquire)
     }
 
+    /// A directory's links are not counted: one layer's number would be wrong, and a program
+    /// that believes it overlooks directories of the other layers.
     #[inline]
     pub(super) fn shown_metadata(&self, layer: usize, metadata: Metadata) -> Metadata {
-        Metadata { id: self.shown(layer, metadata.id), ..metadata }
+        let links = if metadata.is_dir() { 1 } else { metadata.links };
+        Metadata { id: self.shown(layer, metadata.id), links, ..metadata }
     }
 }

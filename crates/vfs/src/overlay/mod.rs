@@ -12,8 +12,9 @@
 //! - A directory made where a lower one was removed is *opaque*: nothing lower shows in it, at
 //!   any depth. A renamed lower directory is *redirected*: only the directory itself moves to
 //!   the upper. Both are marked by attributes named `user.overlay.*` on the upper's
-//!   directories. Through the overlay no attribute of such a name can be seen or set, and no
-//!   character device 0:0 made (`OperationNotPermitted`).
+//!   directories. Through the overlay no attribute of such a name can be seen or set
+//!   (`OperationNotPermitted`). Character device 0:0, which is a whiteout on a disk, can be made
+//!   only where the upper layer tells the two apart.
 //! - *Copy-up*: a lower file moves to the upper at its first real change: the first write, cut,
 //!   allocation or change of metadata, or a rename or hard link. Opening it for writing copies
 //!   nothing, truncating it copies no bytes. The copy has its mode, owner, times, attributes
