@@ -86,9 +86,9 @@ pub(crate) fn small_path(index: usize) -> String {
     format!("{SMALL_DIR}/asset-{index:05}.txt")
 }
 
-/// A path in the directory of the small files that names nothing.
-pub(crate) fn missing_path(index: usize) -> String {
-    format!("{SMALL_DIR}/asset-{index:05}.bin")
+/// A path in the directory of the small files that names nothing, looking like those that do.
+pub(crate) fn missing_path(sizes: &Sizes, index: usize) -> String {
+    small_path(sizes.small_files + index)
 }
 
 /// The path of a medium file.

@@ -11,6 +11,8 @@
 //! # std::io::Result::Ok(())
 //! ```
 
+mod archives;
+mod cipher;
 mod contestant;
 mod dataset;
 mod disk;
@@ -25,6 +27,7 @@ mod targets;
 mod workload;
 mod world;
 
+pub use cipher::CipherSpeed;
 pub use machine::Heading;
 pub use options::{Filter, Options, ThreadList};
 pub use report::{Report, Row};

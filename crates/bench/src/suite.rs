@@ -4,6 +4,7 @@ use std::env;
 use std::io;
 use std::time::Duration;
 
+use crate::cipher;
 use crate::contestant::{Contestant, Writable};
 use crate::dataset::{LARGE_FILE, Sizes, medium_path, small_path};
 use crate::disk;
@@ -30,6 +31,11 @@ pub enum Event<'a> {
     /// Something else worth telling.
     Note(&'a str),
 }
+
+/// How long an iteration lasts at least, at scale 1 and above.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// A round that would last longer is cut.
+const LONGEST: Duration = Duration::from_secs(3);
 
 /// Makes the data, measures every combination that the filter lets through, writes the files
 /// that the options name, and removes the data.
@@ -69,6 +75,15 @@ pub fn run(
             }
         }
     }
+    let encrypted = |row: &Row| ["vfs:archive-xor", "vfs:archive-aead"].contains(&row.target);
+    if report.rows().iter().any(encrypted) {
+        let ciphers = cipher::measure(SHORTEST.mul_f64(options.scale.min(1.0)))?;
+        for speed in &ciphers {
+            let (name, block, mib) = (speed.name, speed.block, speed.mib_per_s);
+            tell(Event::Note(&format!("{name}, {block} bytes at once: {mib:.0} MiB/s")))?;
+        }
+        report.set_ciphers(ciphers);
+    }
     report.save(options)?;
     if options.keep {
         let kept = world.keep();
@@ -107,8 +122,8 @@ impl Job<'_> {
         let settle = || disk::settle(self.world.dir());
         let rules = Rules {
             iterations: self.options.iterations,
-            shortest: Duration::from_millis(100).mul_f64(self.options.scale.min(1.0)),
-            longest: Duration::from_secs(3),
+            shortest: SHORTEST.mul_f64(self.options.scale.min(1.0)),
+            longest: LONGEST,
             clock: self.clock,
             chill: self.options.cold.then_some(&chill),
             settle: self.scenario.is_write().then_some(&settle),

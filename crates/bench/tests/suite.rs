@@ -54,6 +54,10 @@ fn every_scenario_runs_on_every_target_that_takes_part() {
     assert_eq!(report.rows().len(), expected);
     assert_eq!(names(true).count(), 13);
 
+    let ciphers = report.ciphers();
+    assert_eq!(ciphers.len(), 4);
+    assert!(ciphers.iter().all(|speed| speed.mib_per_s > 0.0), "{ciphers:?}");
+
     let csv = fs::read_to_string(dir.path().join("out.csv")).unwrap();
     assert_eq!(csv.lines().count(), expected + 1);
     assert_eq!(fs::read_to_string(dir.path().join("out.md")).unwrap(), report.to_markdown());

@@ -14,6 +14,7 @@ pub(super) fn write(report: &Report) -> String {
     for threads in report.thread_counts() {
         overview(&mut text, report, threads);
     }
+    ciphers(&mut text, report);
     for scenario in report.scenarios() {
         details(&mut text, report, scenario);
     }
@@ -32,6 +33,18 @@ fn overview(text: &mut String, report: &Report, threads: usize) {
             optional(row.and_then(|row| row.vs_stdio), |value| significant(value, 3))
         });
         let _ = writeln!(text, "| {target} | {} |", cells.collect::<Vec<_>>().join(" | "));
+    }
+}
+
+fn ciphers(text: &mut String, report: &Report) {
+    if report.ciphers().is_empty() {
+        return;
+    }
+    text.push_str("\n## The ciphers by themselves\n\nDecryption in memory, one thread.\n\n");
+    text.push_str("| cipher | bytes at once | MiB/s |\n|---|---:|---:|\n");
+    for cipher in report.ciphers() {
+        let speed = significant(cipher.mib_per_s, 3);
+        let _ = writeln!(text, "| {} | {} | {speed} |", cipher.name, cipher.block);
     }
 }
 
@@ -63,6 +76,7 @@ mod tests {
         let page = report.to_markdown();
         assert!(page.contains("| vfs:memory | 2 | 3.50M | 13672 | 2.00 | 2.00 | 5.00 |"));
         assert!(page.contains("| vfs:memory | 5.00 | - |"));
+        assert!(page.contains("| base:cipher-xor | 65536 | 9000 |"));
         assert!(page.contains("- build: "));
         let mut columns = 0;
         for line in page.lines() {

@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::cipher::CipherSpeed;
 use crate::dataset::MIB;
 use crate::machine::Heading;
 use crate::options::Options;
@@ -45,7 +46,7 @@ impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:<16} {:<24} {:>7} {:>9} {:>9} {:>10} {:>10} {:>8}",
+            "{:<16} {:<28} {:>7} {:>9} {:>9} {:>10} {:>10} {:>8}",
             self.scenario,
             self.target,
             self.threads,
@@ -60,7 +61,7 @@ impl fmt::Display for Row {
 
 impl Row {
     /// The names of the columns, as wide as the columns.
-    pub const CONSOLE_HEADING: &'static str = "scenario         target                   threads     ops/s     MiB/s     p50 us     p99 us vs stdio";
+    pub const CONSOLE_HEADING: &'static str = "scenario         target                       threads     ops/s     MiB/s     p50 us     p99 us vs stdio";
 }
 
 /// All results of a run.
@@ -68,11 +69,12 @@ impl Row {
 pub struct Report {
     heading: Heading,
     rows: Vec<Row>,
+    ciphers: Vec<CipherSpeed>,
 }
 
 impl Report {
     pub(crate) fn new(heading: Heading) -> Self {
-        Report { heading, rows: Vec::new() }
+        Report { heading, rows: Vec::new(), ciphers: Vec::new() }
     }
 
     /// Where and how they were measured.
@@ -83,6 +85,15 @@ impl Report {
     /// The results, in the order they were measured.
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// The speed of the ciphers by themselves; empty when no encrypted archive was read.
+    pub fn ciphers(&self) -> &[CipherSpeed] {
+        &self.ciphers
+    }
+
+    pub(crate) fn set_ciphers(&mut self, ciphers: Vec<CipherSpeed>) {
+        self.ciphers = ciphers;
     }
 
     pub(crate) fn add(
@@ -194,6 +205,8 @@ fn example() -> Report {
         let measured = Measurement { operations, elapsed, bytes, latency };
         report.add(scenario, target, threads, &measured);
     }
+    let xor = CipherSpeed { name: "base:cipher-xor", block: 65536, mib_per_s: 9000.0 };
+    report.set_ciphers(vec![xor]);
     report
 }
 

@@ -8,8 +8,8 @@ use super::numbers::{short, significant};
 use super::{Report, Row};
 
 const COLUMNS: usize = 3;
-const PANEL: f64 = 480.0;
-const LABELS: f64 = 150.0;
+const PANEL: f64 = 490.0;
+const LABELS: f64 = 172.0;
 const VALUES: f64 = 60.0;
 const PLOT: f64 = PANEL - LABELS - VALUES - 10.0;
 const TITLE: f64 = 46.0;

@@ -68,6 +68,56 @@ pub(crate) const TARGETS: &[Target] = &[
         kind: Kind::Writable(trees::memory),
     },
     Target {
+        name: "vfs:archive",
+        about: "an archive of the data, stored",
+        kind: Kind::Readable(trees::archive),
+    },
+    Target {
+        name: "vfs:archive-xor",
+        about: "the archive with every file under XOR",
+        kind: Kind::Readable(trees::archive_xor),
+    },
+    Target {
+        name: "vfs:archive-lz4",
+        about: "the archive with every file compressed by LZ4",
+        kind: Kind::Readable(trees::archive_lz4),
+    },
+    Target {
+        name: "vfs:archive-zstd",
+        about: "the archive with every file compressed by Zstandard, level 3",
+        kind: Kind::Readable(trees::archive_zstd),
+    },
+    Target {
+        name: "vfs:archive-aead",
+        about: "the archive with every file under AES-256-GCM-SIV",
+        kind: Kind::Readable(trees::archive_aead),
+    },
+    Target {
+        name: "vfs:archive-within",
+        about: "the stored archive, in place inside a zip",
+        kind: Kind::Readable(trees::archive_within),
+    },
+    Target {
+        name: "vfs:archive+native",
+        about: "an empty directory over the archive; its watch proves what it does not hold",
+        kind: Kind::Readable(trees::overridden),
+    },
+    Target {
+        name: "vfs:archive+native-unwatched",
+        about: "the same without a watch: the disk is asked each time",
+        kind: Kind::Readable(trees::overridden_unwatched),
+    },
+    Target {
+        name: "vfs:memory+archive",
+        about: "an empty memory layer, which takes what is written, over the archive",
+        kind: Kind::Writable(trees::memory_over_archive),
+    },
+    Target {
+        name: "vfs:3layer",
+        about: "memory (takes what is written) over an empty watched directory over the archive",
+        kind: Kind::Readable(trees::three_layers),
+    },
+    Target {
         name: "vfs:nested8",
         about: "the directory mounted 8 levels deep, an empty memory mount on every level above, \
                 32 unrelated mounts",
@@ -96,6 +146,12 @@ pub(crate) const TARGETS: &[Target] = &[
         name: "peer:physfs-dir",
         about: "PhysicsFS over the directory",
         kind: Kind::PhysFs(|world| Ok(world.data().to_owned())),
+    },
+    #[cfg(feature = "physfs")]
+    Target {
+        name: "peer:physfs-zip",
+        about: "PhysicsFS over the zip",
+        kind: Kind::PhysFs(crate::archives::zip),
     },
 ];
 

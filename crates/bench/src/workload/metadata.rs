@@ -81,7 +81,7 @@ question!(
 );
 
 fn missing_names<C: Contestant>(contestant: &C, sizes: &Sizes) -> Vec<C::Name> {
-    (0..sizes.small_files).map(|index| contestant.name(&missing_path(index))).collect()
+    (0..sizes.small_files).map(|index| contestant.name(&missing_path(sizes, index))).collect()
 }
 
 question!(
