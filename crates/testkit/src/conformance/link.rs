@@ -12,7 +12,7 @@ cases![
     the_root_is_refused: HARD_LINKS,
     a_taken_name_is_refused: HARD_LINKS,
     a_missing_source_comes_before_a_taken_name: HARD_LINKS,
-    a_taken_name_comes_before_a_directory: HARD_LINKS,
+    a_directory_comes_before_a_taken_name: HARD_LINKS,
     onto_itself_is_taken: HARD_LINKS,
     a_symlink_itself_is_linked: HARD_LINKS | SYMLINKS,
     a_node_is_linked: HARD_LINKS | SPECIAL_NODES,
@@ -71,10 +71,10 @@ fn a_missing_source_comes_before_a_taken_name(fs: &dyn FileSystem) {
     fails(fs.link(p("missing"), p("file")), ErrorKind::NotFound);
 }
 
-fn a_taken_name_comes_before_a_directory(fs: &dyn FileSystem) {
+fn a_directory_comes_before_a_taken_name(fs: &dyn FileSystem) {
     put(fs, "file", "");
     mkdir(fs, "dir");
-    fails(fs.link(p("dir"), p("file")), ErrorKind::AlreadyExists);
+    fails(fs.link(p("dir"), p("file")), ErrorKind::OperationNotPermitted);
 }
 
 fn onto_itself_is_taken(fs: &dyn FileSystem) {

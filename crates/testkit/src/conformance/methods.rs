@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use stratafs::{
-    BackendResult, Capabilities, FileSystem, MetadataChange, NewNode, NodeKind, OpenOptions,
+    BackendResult, Capabilities, ErrorKind, FileSystem, MetadataChange, NewNode, NodeKind, OpenOptions,
     RenameMode, VfsPath, WatchEvent, XattrMode,
 };
 
@@ -16,6 +16,22 @@ pub(super) struct Method {
     /// Without these it answers `Unsupported`, or `ReadOnly`.
     pub(super) needs: Capabilities,
     pub(super) call: fn(&dyn FileSystem, &VfsPath) -> BackendResult<()>,
+}
+
+impl Method {
+    /// Whether `kind` is what the method answers for a path that should make it answer
+    /// `expected`. A backend that cannot watch need not look at the path.
+    pub(super) fn may_answer(
+        &self,
+        fs: &dyn FileSystem,
+        kind: ErrorKind,
+        expected: ErrorKind,
+    ) -> bool {
+        kind == expected
+            || (self.needs == Capabilities::WATCH
+                && !fs.capabilities().contains(Capabilities::WATCH)
+                && kind == ErrorKind::Unsupported)
+    }
 }
 
 macro_rules! methods {

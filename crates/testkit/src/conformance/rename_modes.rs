@@ -9,7 +9,7 @@ cases![
     no_replace_moves,
     no_replace_refuses_a_taken_name,
     no_replace_onto_itself_is_taken,
-    no_replace_takes_a_taken_name_before_a_loop,
+    no_replace_finds_a_loop_before_a_taken_name,
     no_replace_a_missing_source,
     no_replace_below_itself,
     no_replace_the_root_is_busy,
@@ -71,10 +71,10 @@ fn no_replace_onto_itself_is_taken(fs: &dyn FileSystem) {
     refused(fs, "dir", "dir", NoReplace, ErrorKind::AlreadyExists);
 }
 
-fn no_replace_takes_a_taken_name_before_a_loop(fs: &dyn FileSystem) {
+fn no_replace_finds_a_loop_before_a_taken_name(fs: &dyn FileSystem) {
     mkdir(fs, "a");
     mkdir(fs, "a/b");
-    refused(fs, "a", "a/b", NoReplace, ErrorKind::AlreadyExists);
+    refused(fs, "a", "a/b", NoReplace, ErrorKind::InvalidArgument);
     refused(fs, "a/b", "a", NoReplace, ErrorKind::AlreadyExists);
 }
 
