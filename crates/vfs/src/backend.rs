@@ -221,7 +221,7 @@ pub trait FileSystem: Debug + Send + Sync + 'static {
     /// Reports changes at and below `path` to `sink` until the guard is dropped.
     ///
     /// # Errors
-    /// `Unsupported` without [`Capabilities::WATCH`]; `NotFound`.
+    /// `Unsupported` without [`Capabilities::WATCH`], whatever the path; `NotFound`.
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard>;
 }
 

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use stratafs::{
-    BackendResult, Capabilities, ErrorKind, FileSystem, MetadataChange, NewNode, NodeKind, OpenOptions,
-    RenameMode, VfsPath, WatchEvent, XattrMode,
+    BackendResult, Capabilities, ErrorKind, FileSystem, MetadataChange, NewNode, NodeKind,
+    OpenOptions, RenameMode, VfsPath, WatchEvent, XattrMode,
 };
 
 use crate::tools::{ODD_DEVICE, p};
