@@ -33,7 +33,7 @@ mod backend;
 mod error;
 mod handle;
 mod layers;
-#[cfg(feature = "archive")]
+#[cfg(any(feature = "archive", feature = "zip"))]
 mod mapping;
 mod memory;
 mod metadata;
@@ -43,8 +43,14 @@ mod options;
 mod overlay;
 pub mod path;
 mod sharded;
+#[cfg(any(feature = "archive", feature = "zip"))]
+mod source;
 mod watch;
+#[cfg(feature = "zip")]
+pub mod zip;
 
+#[cfg(feature = "zip")]
+pub use self::zip::ZipFs;
 #[cfg(feature = "glob")]
 pub use api::Glob;
 pub use api::{DirList, FileStream, VfsFile, Walk, WalkEntry};

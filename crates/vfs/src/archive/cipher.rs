@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn xor_agrees_with_its_definition_at_every_phase() {
-        let data: Vec<u8> = (0..20_000u32).map(|i| (i * 7 >> 3) as u8).collect();
+        let data: Vec<u8> = (0..20_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
         for key_len in [1, 2, 3, 7, 8, 63, 64, 255, 256] {
             let bytes: Vec<u8> = (0..key_len).map(|i| (i * 31 + 5) as u8).collect();
             let key = XorKey::new(&bytes);

@@ -13,7 +13,7 @@ use crate::path::VfsPath;
 use crate::sharded::Shared;
 
 use super::inner::{Contents, Inner};
-use super::source::Source;
+use crate::source::Source;
 
 pub(crate) struct ArchiveFile {
     pub archive: Shared<Inner>,

@@ -7,7 +7,7 @@ use super::cipher::{BlockId, Cipher};
 use super::codec::decompress;
 use super::format::{BLOCK_BITS, Block, Codec, EntryRef, Header};
 use super::index::Index;
-use super::source::Source;
+use crate::source::Source;
 
 use std::sync::Arc;
 

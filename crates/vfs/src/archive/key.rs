@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::{BackendError, BackendResult, ErrorKind};
 
 use super::format::{CipherKind, Kdf, corrupt};
-use super::source::from_io;
+use crate::source::from_io;
 
 /// What opens an encrypted archive.
 #[derive(Clone, PartialEq, Eq)]

@@ -44,7 +44,6 @@ mod inner;
 mod key;
 mod open;
 mod pack;
-mod source;
 mod verify;
 
 use std::fmt;

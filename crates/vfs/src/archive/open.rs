@@ -18,7 +18,7 @@ use super::format::{
 use super::index::Index;
 use super::inner::Inner;
 use super::key::{Key, Keys};
-use super::source::{HostFile, Source, from_io};
+use crate::source::{HostFile, Source, from_io};
 
 /// How [`ArchiveFs::open_with`] gets at the archive's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

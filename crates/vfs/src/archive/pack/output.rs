@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::archive::source::from_io;
 use crate::error::BackendResult;
+use crate::source::from_io;
 
 /// Something that can be written at offsets and cut.
 pub(crate) trait Sink {

@@ -1,4 +1,4 @@
-//! Where an archive's bytes come from: memory (mapped or not), or positioned reads.
+//! Where the bytes of an archive or a zip come from: memory (mapped or not), or positioned reads.
 
 use std::fs;
 use std::io;
@@ -7,8 +7,6 @@ use bytes::Bytes;
 
 use crate::backend::File;
 use crate::error::{BackendError, BackendResult, ErrorKind};
-
-use super::format::corrupt;
 
 /// The bytes of one archive, from its header on.
 pub(crate) enum Source {
@@ -80,7 +78,10 @@ impl Source {
 
 #[cold]
 fn outside(offset: u64, len: usize) -> BackendError {
-    corrupt(format!("{len} bytes at offset {offset} lie behind the end of the file"))
+    BackendError::new(
+        ErrorKind::Corrupt,
+        format!("{len} bytes at offset {offset} lie behind the end of the file"),
+    )
 }
 
 /// A file of the host with the offset of the archive in it.

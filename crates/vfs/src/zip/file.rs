@@ -1,0 +1,234 @@
+//! A handle of one entry.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+
+use crate::backend::File;
+use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::metadata::{Metadata, MetadataChange};
+use crate::options::{Allocation, Seek, SyncScope};
+use crate::path::VfsPath;
+use crate::sharded::Shared;
+
+use super::inflate::{Inflater, check_sizes, corrupt, inflate_whole};
+use super::{Data, Inner, Method};
+
+impl Inner {
+    /// Checks that an entry lies in the file and that its sizes can be true.
+    pub(super) fn check_range(&self, number: u32) -> BackendResult<()> {
+        let data = &self.nodes[number as usize].data;
+        let end = data.offset.checked_add(data.stored_len);
+        if end.is_none_or(|end| end > self.source_len) {
+            return Err(self.explain(number, corrupt("it lies outside of the zip file")));
+        }
+        match data.method {
+            Method::Stored if data.stored_len != data.len => {
+                Err(self.explain(number, corrupt("it is stored and has two lengths")))
+            }
+            Method::Deflated => check_sizes(data).map_err(|error| self.explain(number, error)),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    pub(super) fn explain(&self, number: u32, error: BackendError) -> BackendError {
+        let path = self.nodes[number as usize].path.display();
+        match error.cause() {
+            Some(cause) => BackendError::new(error.kind(), format!("{path}: {cause}")),
+            None => error,
+        }
+    }
+
+    /// Opens the contents of a file or symbolic link.
+    pub(super) fn contents(&self, number: u32) -> BackendResult<Contents> {
+        let data = self.nodes[number as usize].data;
+        let unsupported = |reason| Err(BackendError::new(ErrorKind::Unsupported, reason));
+        let how = match data.method {
+            Method::Stored => How::Stored,
+            Method::Deflated if self.cache.takes(data.len) => How::Whole(OnceLock::new()),
+            Method::Deflated => How::Stream(Box::new(Mutex::new(Inflater::new()))),
+            Method::Encrypted => return unsupported("the zip entry is encrypted"),
+            Method::Unknown => return unsupported("the zip entry's compression is not known"),
+        };
+        self.check_range(number)?;
+        Ok(Contents { number, data, how })
+    }
+
+    /// Reads within the entry: the caller has cut `buf` at its end.
+    pub(super) fn read(
+        &self,
+        contents: &Contents,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> BackendResult<()> {
+        let data = &contents.data;
+        match &contents.how {
+            How::Stored => self.source.read_exact_at(buf, data.offset + offset),
+            How::Whole(known) => {
+                let whole = match known.get() {
+                    Some(whole) => whole,
+                    None => {
+                        let whole = self.whole(contents.number, data)?;
+                        known.get_or_init(|| whole)
+                    }
+                };
+                let start = offset as usize;
+                buf.copy_from_slice(&whole[start..start + buf.len()]);
+                Ok(())
+            }
+            How::Stream(inflater) => {
+                let mut inflater = inflater.lock().unwrap_or_else(PoisonError::into_inner);
+                let read = self.read_stream(&mut inflater, data, buf, offset);
+                if read.is_err() {
+                    // Half-way states are not to be read on from.
+                    *inflater = Inflater::new();
+                }
+                read
+            }
+        }
+        .map_err(|error| self.explain(contents.number, error))
+    }
+
+    fn whole(&self, number: u32, data: &Data) -> BackendResult<Arc<Vec<u8>>> {
+        if let Some(known) = self.cache.get(number) {
+            return Ok(known);
+        }
+        let whole = Arc::new(inflate_whole(&self.source, data)?);
+        self.cache.insert(number, Arc::clone(&whole));
+        Ok(whole)
+    }
+
+    fn read_stream(
+        &self,
+        inflater: &mut Inflater,
+        data: &Data,
+        buf: &mut [u8],
+        offset: u64,
+    ) -> BackendResult<()> {
+        if inflater.position() > offset {
+            *inflater = Inflater::new();
+        }
+        let mut dropped = [0; 16 << 10];
+        while inflater.position() < offset {
+            let n = (offset - inflater.position()).min(dropped.len() as u64) as usize;
+            inflater.read(&self.source, data, &mut dropped[..n])?;
+        }
+        inflater.read(&self.source, data, buf)
+    }
+}
+
+/// The contents of one entry, open.
+#[derive(Debug)]
+pub(super) struct Contents {
+    pub number: u32,
+    pub data: Data,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    Stored,
+    /// Inflated at the first read.
+    Whole(OnceLock<Arc<Vec<u8>>>),
+    /// Too large to keep: inflated as it is read, anew for a read that goes back.
+    Stream(Box<Mutex<Inflater>>),
+}
+
+#[derive(Debug)]
+pub(super) struct ZipFile {
+    pub zip: Shared<Inner>,
+    pub contents: Contents,
+}
+
+impl File for ZipFile {
+    #[inline]
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> BackendResult<usize> {
+        let Some(rest) = self.contents.data.len.checked_sub(offset) else { return Ok(0) };
+        let len = buf.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
+        if len == 0 {
+            return Ok(0);
+        }
+        self.zip.read(&self.contents, &mut buf[..len], offset)?;
+        Ok(len)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> BackendResult<usize> {
+        Err(ErrorKind::BadHandle.into())
+    }
+
+    /// A slice of the map, for stored entries.
+    fn bytes_at(&self, range: Range<u64>) -> BackendResult<Option<Bytes>> {
+        let data = &self.contents.data;
+        let end = range.end.min(data.len);
+        if range.start >= end {
+            return Ok(Some(Bytes::new()));
+        }
+        if !matches!(self.contents.how, How::Stored) {
+            return Ok(None);
+        }
+        let len = (end - range.start) as usize;
+        let lent = Lent { zip: self.zip.clone(), offset: data.offset + range.start, len };
+        match lent.slice() {
+            Some(_) => Ok(Some(Bytes::from_owner(lent))),
+            None => Ok(None),
+        }
+    }
+
+    fn set_len(&self, _: u64) -> BackendResult<()> {
+        Err(ErrorKind::BadHandle.into())
+    }
+
+    fn metadata(&self) -> BackendResult<Metadata> {
+        Ok(self.zip.metadata(self.contents.number))
+    }
+
+    fn set_metadata(&self, _: &MetadataChange) -> BackendResult<()> {
+        Err(ErrorKind::ReadOnly.into())
+    }
+
+    fn sync(&self, _: SyncScope) -> BackendResult<()> {
+        Ok(())
+    }
+
+    fn allocate(&self, _: Allocation, _: Range<u64>) -> BackendResult<()> {
+        Err(ErrorKind::BadHandle.into())
+    }
+
+    fn seek(&self, offset: u64, what: Seek) -> BackendResult<u64> {
+        match what {
+            _ if offset >= self.contents.data.len => Err(ErrorKind::NoSuchOffset.into()),
+            Seek::Data => Ok(offset),
+            Seek::Hole => Ok(self.contents.data.len),
+        }
+    }
+
+    fn link_to(&self, _: &VfsPath) -> BackendResult<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    #[cfg(unix)]
+    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Lent bytes keep the zip alive through a counter of their thread's own.
+struct Lent {
+    zip: Shared<Inner>,
+    offset: u64,
+    len: usize,
+}
+
+impl Lent {
+    fn slice(&self) -> Option<&[u8]> {
+        self.zip.source.slice(self.offset, self.len)?.ok()
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.slice().unwrap_or_default()
+    }
+}

@@ -1,0 +1,216 @@
+//! The zip file as a backend.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::metadata::{FileId, FileType, Metadata, MetadataChange, Statfs};
+use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::path::{MAX_PATH_LEN, VfsPath};
+use crate::watch::{WatchGuard, WatchSink};
+
+use super::file::ZipFile;
+use super::{Inner, ZipFs};
+
+impl Inner {
+    #[inline]
+    pub(super) fn resolve(&self, path: &VfsPath) -> BackendResult<u32> {
+        match self.find(path) {
+            Some(number) => Ok(number),
+            None => Err(self.miss(path)),
+        }
+    }
+
+    /// Why a path is not there: the nearest ancestor that is decides.
+    #[cold]
+    fn miss(&self, path: &VfsPath) -> BackendError {
+        match self.nearest_ancestor(path) {
+            FileType::Directory => ErrorKind::NotFound.into(),
+            FileType::Symlink => ErrorKind::SymlinkInPath.into(),
+            _ => ErrorKind::NotADirectory.into(),
+        }
+    }
+
+    fn nearest_ancestor(&self, path: &VfsPath) -> FileType {
+        let mut path = path;
+        while let Some(parent) = path.parent() {
+            if let Some(number) = self.find(parent) {
+                return self.nodes[number as usize].kind;
+            }
+            path = parent;
+        }
+        FileType::Directory
+    }
+
+    /// What a method that would change something answers: a broken path first.
+    #[cold]
+    fn refuse<T>(&self, path: &VfsPath) -> BackendResult<T> {
+        match path.parent() {
+            Some(parent) if self.find(parent).is_none() => Err(self.miss(path)),
+            Some(_) if self.nearest_ancestor(path) != FileType::Directory => Err(self.miss(path)),
+            _ => Err(ErrorKind::ReadOnly.into()),
+        }
+    }
+
+    pub(super) fn metadata(&self, number: u32) -> Metadata {
+        let node = &self.nodes[number as usize];
+        let mut metadata = Metadata::new(node.kind, node.mode);
+        metadata.id = FileId(u64::from(number) + 1);
+        metadata.len = node.data.len;
+        let stored = node.data.stored_len;
+        metadata.allocated = stored.checked_next_multiple_of(512).unwrap_or(stored);
+        metadata.modified = node.modified;
+        metadata.accessed = node.modified;
+        metadata.changed = node.modified;
+        metadata
+    }
+}
+
+impl FileSystem for ZipFs {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::MODES | Capabilities::STABLE_IDS | Capabilities::IMMUTABLE
+    }
+
+    #[inline]
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+        let inner = &*self.inner;
+        if !options.is_valid() {
+            return Err(ErrorKind::InvalidArgument.into());
+        }
+        if options.needs_writable() {
+            return inner.refuse(path);
+        }
+        let number = inner.resolve(path)?;
+        match inner.nodes[number as usize].kind {
+            FileType::Directory => Err(ErrorKind::IsADirectory.into()),
+            FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
+            _ => {
+                let contents = inner.contents(number)?;
+                Ok(Box::new(ZipFile { zip: self.inner.share(), contents }))
+            }
+        }
+    }
+
+    #[inline]
+    fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
+        let inner = &*self.inner;
+        Ok(inner.metadata(inner.resolve(path)?))
+    }
+
+    #[inline]
+    fn exists(&self, path: &VfsPath) -> BackendResult<bool> {
+        let inner = &*self.inner;
+        if inner.find(path).is_some() {
+            return Ok(true);
+        }
+        match inner.has_symlinks && inner.nearest_ancestor(path) == FileType::Symlink {
+            true => Err(ErrorKind::SymlinkInPath.into()),
+            false => Ok(false),
+        }
+    }
+
+    fn read_dir(
+        &self,
+        path: &VfsPath,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> BackendResult<()> {
+        let inner = &*self.inner;
+        let directory = &inner.nodes[inner.resolve(path)? as usize];
+        match directory.kind {
+            FileType::Directory => {}
+            FileType::Symlink => return Err(ErrorKind::SymlinkInPath.into()),
+            _ => return Err(ErrorKind::NotADirectory.into()),
+        }
+        for &number in &directory.children {
+            let child = &inner.nodes[number as usize];
+            let name = child.path.file_name().unwrap_or_default();
+            let id = FileId(u64::from(number) + 1);
+            if visit(DirEntry { name, file_type: child.kind, id }).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
+        let inner = &*self.inner;
+        let number = inner.resolve(path)?;
+        let node = &inner.nodes[number as usize];
+        if node.kind != FileType::Symlink {
+            return Err(ErrorKind::InvalidArgument.into());
+        }
+        let contents = inner.contents(number)?;
+        let len = usize::try_from(contents.data.len).ok().filter(|&len| len <= MAX_PATH_LEN);
+        let Some(len) = len else {
+            let reason = "the target of the symbolic link is too long";
+            return Err(BackendError::new(ErrorKind::Corrupt, reason));
+        };
+        let mut target = vec![0; len];
+        if len > 0 {
+            inner.read(&contents, &mut target, 0)?;
+        }
+        Ok(target)
+    }
+
+    fn create(&self, path: &VfsPath, _: &NewNode<'_>) -> BackendResult<Metadata> {
+        self.inner.refuse(path)
+    }
+
+    fn link(&self, from: &VfsPath, _: &VfsPath) -> BackendResult<()> {
+        self.inner.refuse(from)
+    }
+
+    fn rename(&self, from: &VfsPath, _: &VfsPath, _: RenameMode) -> BackendResult<()> {
+        self.inner.refuse(from)
+    }
+
+    fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn set_metadata(&self, path: &VfsPath, _: &MetadataChange) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn xattr(&self, path: &VfsPath, _: &[u8]) -> BackendResult<Vec<u8>> {
+        self.inner.resolve(path)?;
+        Err(ErrorKind::NoAttribute.into())
+    }
+
+    fn xattrs(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
+        self.inner.resolve(path)?;
+        Ok(Vec::new())
+    }
+
+    fn set_xattr(&self, path: &VfsPath, _: &[u8], _: &[u8], _: XattrMode) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn remove_xattr(&self, path: &VfsPath, _: &[u8]) -> BackendResult<()> {
+        self.inner.refuse(path)
+    }
+
+    fn statfs(&self) -> BackendResult<Statfs> {
+        Ok(Statfs {
+            total: self.inner.source_len,
+            files: self.inner.nodes.len() as u64,
+            block_size: 4096,
+            ..Statfs::default()
+        })
+    }
+
+    fn sync(&self) -> BackendResult<()> {
+        Ok(())
+    }
+
+    /// # Errors
+    /// Nothing ever changes, so there is nothing to watch: `Unsupported`.
+    fn watch(&self, _: &VfsPath, _: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
+        Err(ErrorKind::Unsupported.into())
+    }
+}
