@@ -113,6 +113,43 @@ fn what_is_no_regular_file_does_not_open() {
 }
 
 #[test]
+fn a_fifo_with_data_gives_none_of_it() {
+    use std::io::{Read, Write};
+    let (dir, fs) = new();
+    fs.create(path("fifo"), &NewNode::new(NodeKind::Fifo)).unwrap();
+    let mut ends = std::fs::File::options();
+    let mut pipe = ends.read(true).write(true).open(dir.path().join("fifo")).unwrap();
+    pipe.write_all(b"data").unwrap();
+    let read = |file: Box<dyn File>| file.read_at(&mut [0; 4], 0);
+    let answer = fs.open(path("fifo"), &OpenOptions::reading()).and_then(read);
+    assert_eq!(kind(answer), ErrorKind::InvalidArgument);
+    let mut data = [0; 4];
+    pipe.read_exact(&mut data).unwrap();
+    assert_eq!(&data, b"data");
+}
+
+#[test]
+fn devices_do_not_open() {
+    let (_dir, fs) = new();
+    for minor in [3, 5, 8, 9] {
+        // The null, zero and random devices: only the super-user makes them.
+        let node = NodeKind::CharDevice(stratafs::Device { major: 1, minor });
+        if fs.create(path("device"), &NewNode::new(node).mode(0o666)).is_err() {
+            return;
+        }
+        let made = fs.metadata(path("device")).unwrap();
+        assert_eq!(made.device, stratafs::Device { major: 1, minor });
+        let way = OpenOptions::reading();
+        for options in [way, way.write(true), way.append(true)] {
+            let answer = kind(fs.open(path("device"), &options));
+            let refusals = [ErrorKind::InvalidArgument, ErrorKind::PermissionDenied];
+            assert!(refusals.contains(&answer), "{answer:?}");
+        }
+        fs.remove_file(path("device")).unwrap();
+    }
+}
+
+#[test]
 fn modes_are_exact_and_existing_files_keep_theirs() {
     let (dir, fs) = new();
     for mode in [0o000, 0o666, 0o777, 0o4755, 0o1777] {

@@ -26,7 +26,7 @@ fn kind(errno: Errno) -> ErrorKind {
         Errno::ACCESS => ErrorKind::PermissionDenied,
         Errno::PERM => ErrorKind::OperationNotPermitted,
         Errno::ROFS => ErrorKind::ReadOnly,
-        Errno::INVAL => ErrorKind::InvalidArgument,
+        Errno::INVAL | Errno::SPIPE => ErrorKind::InvalidArgument,
         Errno::NAMETOOLONG => ErrorKind::NameTooLong,
         Errno::LOOP => ErrorKind::SymlinkInPath,
         Errno::XDEV => ErrorKind::CrossesMounts,
