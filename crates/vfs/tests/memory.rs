@@ -248,11 +248,10 @@ fn listings_are_in_the_order_of_making_and_can_break_off() {
     assert_eq!(seen, [b"c", b"a"]);
 }
 
+type Reports = Arc<Mutex<Vec<(WatchKind, String)>>>;
+
 /// All reports so far.
-fn watch(
-    fs: &MemoryFs,
-    path: &str,
-) -> (Arc<Mutex<Vec<(WatchKind, String)>>>, stratafs::WatchGuard) {
+fn watch(fs: &MemoryFs, path: &str) -> (Reports, stratafs::WatchGuard) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = {
         let seen = Arc::clone(&seen);

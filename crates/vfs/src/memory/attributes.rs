@@ -6,6 +6,7 @@ use super::quota::Quota;
 use super::store::Store;
 use super::sync::Ordering;
 use crate::error::{BackendResult, ErrorKind};
+use crate::metadata::Timestamp;
 use crate::options::XattrMode;
 use crate::path::VfsPath;
 use crate::watch::WatchKind;
@@ -82,7 +83,8 @@ impl Store {
             let changing = node.lock();
             // Under the lock, because freeing takes it too.
             node.life.state().is(id.generation()).then(|| {
-                change(node, &self.storage.bytes).inspect(|()| changing.touch_changed(|| {}))
+                change(node, &self.storage.bytes)
+                    .inspect(|()| changing.touch_changed(Timestamp::now(), || {}))
             })
         })??;
         self.watches.report(WatchKind::Metadata, path);

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
 
 use super::locked;
 
@@ -31,6 +34,23 @@ impl Block {
             None => (Memory::new(size), true),
         };
         Block { memory, present: [0; WORDS], count: 0, is_clean }
+    }
+
+    /// A block of these bytes, all present.
+    pub(crate) fn filled(bytes: &[u8], pool: &Pool) -> Block {
+        let mut block = match pool.take(bytes.len()) {
+            Some(used) => Block { memory: used, present: [0; WORDS], count: 0, is_clean: false },
+            // Made from the bytes at once: making zeros first would take as long again.
+            None if bytes.len() < LARGEST => {
+                let memory = Memory::Heap(bytes.into());
+                let mut block = Block { memory, present: [0; WORDS], count: 0, is_clean: true };
+                block.reserve(0..bytes.len() / PAGE);
+                return block;
+            }
+            None => Block::new(bytes.len(), pool),
+        };
+        block.write(0, bytes);
+        block
     }
 
     pub(crate) fn recycle(self, pool: &Pool) {
@@ -151,39 +171,47 @@ pub(crate) fn page_part(page: usize, at: usize, len: usize) -> (Range<usize>, Ra
     (start..end, start - at..end - at)
 }
 
-/// Memory of largest blocks that are not in use, kept for the next: filling memory that the
-/// kernel has yet to give takes several times as long. Holds a bounded number.
+/// The smallest block.
+pub(crate) const SMALLEST: usize = 16 << 10;
+
+/// Blocks have the sizes from [`SMALLEST`] to [`LARGEST`], each twice the one before.
+const SIZES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
+
+/// Memory of blocks that are not in use, kept for the next: filling memory that the system has
+/// yet to give takes several times as long. Holds a bounded number of bytes.
 pub(crate) struct Pool {
-    memories: Mutex<Vec<Memory>>,
-    most: usize,
+    sizes: [CachePadded<Mutex<Vec<Memory>>>; SIZES],
+    held: CachePadded<AtomicU64>,
+    most: u64,
 }
 
 impl Pool {
     /// A pool of at most this many bytes.
     pub(crate) fn new(bytes: u64) -> Pool {
-        let most = usize::try_from(bytes).unwrap_or(usize::MAX) / LARGEST;
-        Pool { memories: Mutex::default(), most }
+        Pool {
+            sizes: std::array::from_fn(|_| CachePadded::default()),
+            held: CachePadded::default(),
+            most: bytes,
+        }
+    }
+
+    fn of_size(&self, size: usize) -> &Mutex<Vec<Memory>> {
+        &self.sizes[(size / SMALLEST).ilog2() as usize]
     }
 
     fn take(&self, size: usize) -> Option<Memory> {
-        if size != LARGEST {
-            return None;
-        }
-        locked(&self.memories).pop()
+        let memory = locked(self.of_size(size)).pop()?;
+        self.held.fetch_sub(size as u64, Ordering::Relaxed);
+        Some(memory)
     }
 
     fn put(&self, memory: Memory) {
-        if memory.bytes().len() != LARGEST {
-            return;
+        let size = memory.bytes().len() as u64;
+        if self.held.fetch_add(size, Ordering::Relaxed) + size <= self.most {
+            locked(self.of_size(size as usize)).push(memory);
+        } else {
+            self.held.fetch_sub(size, Ordering::Relaxed);
         }
-        let mut memories = locked(&self.memories);
-        if memories.len() < self.most {
-            memories.push(memory);
-            return;
-        }
-        // Giving it back to the kernel takes a while: not under the lock.
-        drop(memories);
-        drop(memory);
     }
 }
 
@@ -297,7 +325,8 @@ mod tests {
         let pool = Pool::new(3 * LARGEST as u64);
         let blocks: Vec<Block> = (0..5).map(|_| Block::new(LARGEST, &pool)).collect();
         blocks.into_iter().for_each(|block| block.recycle(&pool));
-        assert_eq!(locked(&pool.memories).len(), 3);
+        assert_eq!(locked(pool.of_size(LARGEST)).len(), 3);
+        assert_eq!(pool.held.load(Ordering::Relaxed), 3 * LARGEST as u64);
     }
 
     #[test]

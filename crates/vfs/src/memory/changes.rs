@@ -8,7 +8,7 @@ use super::names::{Found, List, Name};
 use super::node::{Birth, NodeId};
 use super::store::{Beginning, Hold, Store};
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::{Device, FileType, Metadata};
+use crate::metadata::{Device, FileType, Metadata, Timestamp};
 use crate::options::{NewNode, NodeKind, OpenOptions};
 use crate::path::VfsPath;
 use crate::watch::WatchKind;
@@ -45,11 +45,12 @@ impl Store {
             return self.create_whiteout(path, new);
         }
         let birth = birth(new);
+        let now = Timestamp::now();
         let mut list = self.lock_names(directory)?;
         if self.names.find(directory, &name).is_some() {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        let id = self.new_node(&birth, &Beginning::Named)?.node;
+        let id = self.new_node(&birth, &Beginning::Named, now)?.node;
         let node = self.node(id);
         let made = match new.kind {
             NodeKind::Symlink(target) => node.lock().set_target(target, &self.storage),
@@ -57,10 +58,10 @@ impl Store {
         };
         let made = made.and_then(|()| self.put(&mut list, directory, &name, id, birth.file_type));
         if let Err(error) = made {
-            self.drop_link(id);
+            self.drop_link(id, now);
             return Err(error);
         }
-        self.node(directory).lock().touch();
+        self.node(directory).lock().touch(now);
         // Under the directory's lock nobody can have removed it yet.
         let metadata = node.metadata(id).ok_or(ErrorKind::NotFound)?;
         drop(list);
@@ -76,27 +77,28 @@ impl Store {
             let Some(mut locked) = self.lock_with_target(directory, &name, taken)? else {
                 continue;
             };
+            let now = Timestamp::now();
             let replaced_directory = taken.filter(|taken| taken.file_type.is_dir());
             if let Some(taken) = replaced_directory
                 && !locked.names(taken.node).is_empty()
             {
                 return Err(ErrorKind::DirectoryNotEmpty.into());
             }
-            let id = self.new_node(&birth(new), &Beginning::Named)?.node;
+            let id = self.new_node(&birth(new), &Beginning::Named, now)?.node;
             let mut old = None;
             match taken {
                 Some(taken) => {
                     self.names.replace(taken.entry, id, FileType::Whiteout);
                     self.settle(id, FileType::Whiteout, taken.entry, directory);
-                    old = Some((taken.node, self.drop_link_only(taken.node)));
+                    old = Some((taken.node, self.drop_link_only(taken.node, now)));
                 }
                 None => {
                     let list = locked.names(directory);
                     let put = self.put(list, directory, &name, id, FileType::Whiteout);
-                    put.inspect_err(|_| self.drop_link(id))?;
+                    put.inspect_err(|_| self.drop_link(id, now))?;
                 }
             }
-            self.node(directory).lock().touch();
+            self.node(directory).lock().touch(now);
             let metadata = self.node(id).metadata(id);
             drop(locked);
             if let Some((old, Dropped::Free)) = old {
@@ -137,17 +139,18 @@ impl Store {
         options: &OpenOptions,
     ) -> BackendResult<Option<Hold>> {
         let (directory, name) = self.locate(path)?;
+        let now = Timestamp::now();
         let mut list = self.lock_names(directory)?;
         if self.names.find(directory, &name).is_some() {
             return Ok(None);
         }
-        let hold = self.new_node(&file(options), &Beginning::NamedAndHeld)?;
+        let hold = self.new_node(&file(options), &Beginning::NamedAndHeld, now)?;
         if let Err(error) = self.put(&mut list, directory, &name, hold.node, FileType::File) {
-            self.drop_link(hold.node);
+            self.drop_link(hold.node, now);
             self.close(hold);
             return Err(error);
         }
-        self.node(directory).lock().touch();
+        self.node(directory).lock().touch(now);
         drop(list);
         self.watches.report(WatchKind::Created, path);
         Ok(Some(hold))
@@ -155,7 +158,7 @@ impl Store {
 
     /// Makes a file without a name, for a directory that exists.
     pub(crate) fn create_temporary(&self, options: &OpenOptions) -> BackendResult<Hold> {
-        self.new_node(&file(options), &Beginning::Held)
+        self.new_node(&file(options), &Beginning::Held, Timestamp::now())
     }
 
     /// Gives the file at `from` a second name.
@@ -203,6 +206,7 @@ impl Store {
         name: &Name<'_>,
         from_zero: bool,
     ) -> BackendResult<bool> {
+        let now = Timestamp::now();
         let mut list = self.lock_names(directory)?;
         if self.names.find(directory, name).is_some() {
             return Err(ErrorKind::AlreadyExists.into());
@@ -212,8 +216,9 @@ impl Store {
             Err(AddLink::Gone) => return Ok(false),
             Err(AddLink::TooMany) => return Err(ErrorKind::TooManyLinks.into()),
         }
-        self.put(&mut list, directory, name, id, file_type).inspect_err(|_| self.drop_link(id))?;
-        self.node(directory).lock().touch();
+        self.put(&mut list, directory, name, id, file_type)
+            .inspect_err(|_| self.drop_link(id, now))?;
+        self.node(directory).lock().touch(now);
         Ok(true)
     }
 
@@ -223,15 +228,16 @@ impl Store {
         if path.is_root() {
             return Err(ErrorKind::IsADirectory.into());
         }
+        let now = Timestamp::now();
         let mut list = self.lock_names(directory)?;
         let found = self.names.find(directory, &name).ok_or(ErrorKind::NotFound)?;
         if found.file_type.is_dir() {
             return Err(ErrorKind::IsADirectory.into());
         }
         self.names.remove(&mut list, found.entry);
-        self.node(directory).lock().touch();
+        self.node(directory).lock().touch(now);
         drop(list);
-        self.drop_link(found.node);
+        self.drop_link(found.node, now);
         self.watches.report(WatchKind::Removed, path);
         Ok(())
     }
@@ -250,13 +256,14 @@ impl Store {
             let Some(mut locked) = self.lock_with_target(directory, &name, Some(found))? else {
                 continue;
             };
+            let now = Timestamp::now();
             if !locked.names(found.node).is_empty() {
                 return Err(ErrorKind::DirectoryNotEmpty.into());
             }
             self.names.remove(locked.names(directory), found.entry);
-            self.node(directory).lock().touch();
+            self.node(directory).lock().touch(now);
             // Its life ends under its lock, so that nothing is made in it any more.
-            let dropped = self.drop_link_only(found.node);
+            let dropped = self.drop_link_only(found.node, now);
             drop(locked);
             if dropped == Dropped::Free {
                 self.free(found.node.index());

@@ -11,10 +11,12 @@
 //! that a refused change has changed nothing.
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use crossbeam_utils::sync::ShardedLock;
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
+use sdd::{Guard, Shared, Tag};
 
 use super::block::{PAGE, Pool};
 use super::node::{Changing, Node};
@@ -57,10 +59,21 @@ fn small_size(len: usize) -> u64 {
 }
 
 impl Node {
+    /// The contents, for as long as the guard is kept: what a writer puts in their place
+    /// meanwhile does not free them. Taking a guard writes only this thread's own memory.
+    #[inline]
+    fn contents<'g>(&self, guard: &'g Guard) -> Option<&'g Contents> {
+        self.contents.load(Ordering::Acquire, guard).as_ref()
+    }
+
+    fn set_contents(&self, new: Contents) {
+        self.contents.swap((Some(Shared::new(new)), Tag::None), Ordering::AcqRel);
+    }
+
     /// Copies what there is at `offset`.
     #[inline]
     pub(crate) fn read(&self, buf: &mut [u8], offset: u64) -> usize {
-        match self.contents.load().as_deref() {
+        match self.contents(&Guard::new()) {
             None => 0,
             Some(Contents::Small(bytes)) => {
                 let rest = bytes.get(usize::try_from(offset).unwrap_or(usize::MAX)..);
@@ -75,7 +88,7 @@ impl Node {
 
     /// The bytes of the range, shared, if that costs no copy.
     pub(crate) fn bytes(&self, range: Range<u64>) -> Option<Bytes> {
-        match self.contents.load().as_deref() {
+        match self.contents(&Guard::new()) {
             None => Some(Bytes::new()),
             Some(Contents::Small(bytes)) => {
                 let len = bytes.len() as u64;
@@ -88,7 +101,7 @@ impl Node {
 
     /// Finds data or a hole.
     pub(crate) fn seek(&self, offset: u64, what: Seek) -> BackendResult<u64> {
-        let found = match self.contents.load().as_deref() {
+        let found = match self.contents(&Guard::new()) {
             None => None,
             Some(Contents::Small(bytes)) => {
                 let len = bytes.len() as u64;
@@ -109,8 +122,9 @@ impl Changing<'_> {
         position: Position,
         storage: &Storage,
     ) -> BackendResult<()> {
-        let contents = self.node.contents.load();
-        let old = match contents.as_deref() {
+        let guard = Guard::new();
+        let contents = self.node.contents(&guard);
+        let old = match contents {
             None => &[],
             Some(Contents::Small(bytes)) => &bytes[..],
             Some(Contents::Large(segments)) => {
@@ -137,7 +151,6 @@ impl Changing<'_> {
         new.resize(start, 0);
         new.extend_from_slice(buf);
         new.extend_from_slice(old.get(end..).unwrap_or_default());
-        drop(contents);
         self.set_small(new);
         Ok(())
     }
@@ -152,8 +165,9 @@ impl Changing<'_> {
             self.set_contents_size(0, 0);
             return Ok(());
         }
-        let contents = self.node.contents.load();
-        let old = match contents.as_deref() {
+        let guard = Guard::new();
+        let contents = self.node.contents(&guard);
+        let old = match contents {
             None => &[],
             Some(Contents::Small(bytes)) => &bytes[..],
             Some(Contents::Large(segments)) => {
@@ -175,7 +189,6 @@ impl Changing<'_> {
         let mut new = Vec::with_capacity(len);
         new.extend_from_slice(&old[..old.len().min(len)]);
         new.resize(len, 0);
-        drop(contents);
         self.set_small(new);
         Ok(())
     }
@@ -208,8 +221,9 @@ impl Changing<'_> {
                 segments.set_len(range.end, &storage.pool);
             }
         };
-        let contents = self.node.contents.load();
-        match contents.as_deref() {
+        let guard = Guard::new();
+        let contents = self.node.contents(&guard);
+        match contents {
             None => self.become_large(&[], storage, charged, change),
             Some(Contents::Small(bytes)) => self.become_large(bytes, storage, charged, change),
             Some(Contents::Large(segments)) => {
@@ -228,14 +242,15 @@ impl Changing<'_> {
 
     /// Takes the contents away and gives back what they were charged.
     pub(crate) fn empty(&self, storage: &Storage) {
-        if self.node.contents.load().is_none() {
+        if self.node.contents.is_null(Ordering::Relaxed) {
             return;
         }
-        let contents = self.node.contents.swap(None);
+        let (contents, _) = self.node.contents.swap((None, Tag::None), Ordering::AcqRel);
         storage.bytes.release(self.node.allocated());
-        // A reader that is still at it keeps the memory; then it is not used again.
-        if let Some(Contents::Large(segments)) = contents.and_then(Arc::into_inner) {
-            segments.into_inner().unwrap_or_else(PoisonError::into_inner).recycle(&storage.pool);
+        if let Some(Contents::Large(segments)) = contents.as_deref() {
+            // A reader that has them in hand finds them empty.
+            let segments = std::mem::replace(&mut *write_locked(segments), Segments::new());
+            segments.recycle(&storage.pool);
         }
     }
 
@@ -252,7 +267,7 @@ impl Changing<'_> {
 
     fn set_small(&self, bytes: Vec<u8>) {
         let len = bytes.len();
-        self.node.contents.store(Some(Arc::new(Contents::Small(bytes.into()))));
+        self.node.set_contents(Contents::Small(bytes.into()));
         self.set_contents_size(len as u64, small_size(len));
     }
 
@@ -275,8 +290,7 @@ impl Changing<'_> {
         storage.bytes.change(self.node.allocated(), segments.allocated() + missing)?;
         change(&mut segments);
         let (len, allocated) = (segments.len(), segments.allocated());
-        let large = Contents::Large(ShardedLock::new(segments));
-        self.node.contents.store(Some(Arc::new(large)));
+        self.node.set_contents(Contents::Large(ShardedLock::new(segments)));
         self.set_contents_size(len, allocated);
         Ok(())
     }
@@ -295,14 +309,10 @@ fn target(buf: &[u8], position: Position, len: u64) -> BackendResult<Range<u64>>
 }
 
 #[inline]
-fn read_locked(
-    segments: &ShardedLock<Segments>,
-) -> crossbeam_utils::sync::ShardedLockReadGuard<'_, Segments> {
+fn read_locked(segments: &ShardedLock<Segments>) -> ShardedLockReadGuard<'_, Segments> {
     segments.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn write_locked(
-    segments: &ShardedLock<Segments>,
-) -> crossbeam_utils::sync::ShardedLockWriteGuard<'_, Segments> {
+fn write_locked(segments: &ShardedLock<Segments>) -> ShardedLockWriteGuard<'_, Segments> {
     segments.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -25,7 +25,7 @@
 //!   Node::list                  names of a directory; up to three, by ascending number
 //!     Node::changes             contents and metadata of one node
 //!       Contents::Large         segments of one file
-//!         Pool::memories
+//!         Pool::sizes
 //!       Node::attributes
 //!     Names::rebuilding         shared by who changes names, alone by who rebuilds the table
 //!     Slab::free
@@ -80,7 +80,7 @@ pub struct MemoryOptions {
     /// [`NoSpace`](ErrorKind::NoSpace). `None`: no bound.
     pub quota_files: Option<u64>,
     /// Most bytes of memory of removed contents to keep for new ones, as memory that is new from
-    /// the system is several times slower to fill. 64 MiB by default.
+    /// the system is several times slower to fill. 128 MiB by default.
     pub recycled_bytes: u64,
 }
 
@@ -93,7 +93,7 @@ impl Default for MemoryOptions {
 impl MemoryOptions {
     /// No bounds.
     pub const fn new() -> Self {
-        MemoryOptions { quota_bytes: None, quota_files: None, recycled_bytes: 64 << 20 }
+        MemoryOptions { quota_bytes: None, quota_files: None, recycled_bytes: 128 << 20 }
     }
 
     /// Bounds the bytes.

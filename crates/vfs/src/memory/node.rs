@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, RwLock};
 
-use arc_swap::ArcSwapOption;
+use sdd::AtomicShared;
 
 use super::contents::Contents;
 use super::life::Life;
@@ -92,10 +92,8 @@ pub(crate) struct Node {
     pub(crate) entry: AtomicU32,
     /// How many extended attributes there are, to answer without a lock that there are none.
     pub(crate) attribute_count: AtomicU32,
-    /// How many directories a directory holds.
-    pub(crate) subdirectories: AtomicU32,
     /// The bytes of a file, the target of a symbolic link. Changed under `changes`.
-    pub(crate) contents: ArcSwapOption<Contents>,
+    pub(crate) contents: AtomicShared<Contents>,
     len: AtomicU64,
     allocated: AtomicU64,
     owner: AtomicU64,
@@ -111,6 +109,8 @@ pub(crate) struct Node {
     pub(crate) attributes: Mutex<Option<Box<Attributes>>>,
     /// The names in a directory.
     pub(crate) list: RwLock<List>,
+    /// How many of them are directories.
+    pub(crate) subdirectories: AtomicU32,
 }
 
 /// Which time of a node.
@@ -139,7 +139,7 @@ impl Node {
             entry: AtomicU32::new(0),
             attribute_count: AtomicU32::new(0),
             subdirectories: AtomicU32::new(0),
-            contents: ArcSwapOption::empty(),
+            contents: AtomicShared::null(),
             len: AtomicU64::new(0),
             allocated: AtomicU64::new(0),
             owner: AtomicU64::new(0),
@@ -223,9 +223,8 @@ pub(crate) struct Changing<'a> {
 
 impl Changing<'_> {
     /// Makes a free cell this node; `begin` brings its life to the new state meanwhile.
-    pub(crate) fn be_born<R>(&self, birth: &Birth, begin: impl FnOnce() -> R) -> R {
+    pub(crate) fn be_born<R>(&self, birth: &Birth, now: Timestamp, begin: impl FnOnce() -> R) -> R {
         let node = self.node;
-        let now = Timestamp::now();
         node.entry.store(0, Ordering::Relaxed);
         node.parent.store(0, Ordering::Relaxed);
         node.subdirectories.store(0, Ordering::Relaxed);
@@ -244,7 +243,7 @@ impl Changing<'_> {
         })
     }
 
-    /// The contents have a new length and take so much storage: they were changed now.
+    /// The contents have a new length and take so much storage: they were changed.
     pub(crate) fn set_contents_size(&self, len: u64, allocated: u64) {
         let now = Timestamp::now();
         self.node.version.write(|| {
@@ -255,18 +254,16 @@ impl Changing<'_> {
         });
     }
 
-    /// The names in this directory were changed now.
-    pub(crate) fn touch(&self) {
-        let now = Timestamp::now();
+    /// The names in this directory were changed.
+    pub(crate) fn touch(&self, now: Timestamp) {
         self.node.version.write(|| {
             self.set_time(Time::Modified, now);
             self.set_time(Time::Changed, now);
         });
     }
 
-    /// The metadata was changed now, `with` that which a reader must see in the same step.
-    pub(crate) fn touch_changed<R>(&self, with: impl FnOnce() -> R) -> R {
-        let now = Timestamp::now();
+    /// The metadata was changed, `with` that which a reader must see in the same step.
+    pub(crate) fn touch_changed<R>(&self, now: Timestamp, with: impl FnOnce() -> R) -> R {
         self.node.version.write(|| {
             self.set_time(Time::Changed, now);
             with()
@@ -308,5 +305,22 @@ impl Changing<'_> {
     fn set_time(&self, which: Time, time: Timestamp) {
         self.node.seconds[which as usize].store(time.seconds as u64, Ordering::Relaxed);
         self.node.nanoseconds[which as usize].store(time.nanoseconds, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::*;
+
+    #[test]
+    fn what_an_open_needs_is_one_cache_line() {
+        assert_eq!(size_of::<Node>() % 64, 0);
+        if size_of::<usize>() == 8 {
+            assert!(size_of::<Node>() <= 192);
+            assert!(offset_of!(Node, owner) + 8 <= 64);
+            assert!(offset_of!(Node, device) + 8 <= 128);
+        }
     }
 }

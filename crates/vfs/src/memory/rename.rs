@@ -7,7 +7,7 @@ use super::node::NodeId;
 use super::store::{Beginning, Store};
 use super::sync::Ordering;
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::FileType;
+use crate::metadata::{FileType, Timestamp};
 use crate::options::{NewNode, NodeKind, RenameMode};
 use crate::path::VfsPath;
 use crate::watch::WatchKind;
@@ -119,7 +119,7 @@ impl Store {
         self.leave(&mut locked, &from, source, whiteout);
         self.touch_moved(&from, &to, source.node);
         // A directory's life ends under its lock, so that nothing is made in it any more.
-        let dropped = self.drop_link_only(target.node);
+        let dropped = self.drop_link_only(target.node, Timestamp::now());
         drop(locked);
         if dropped == Dropped::Free {
             self.free(target.node.index());
@@ -140,7 +140,7 @@ impl Store {
         let put = self.put(list, to.directory, &to.name, source.node, source.file_type);
         if let Err(error) = put {
             if let Some(whiteout) = whiteout {
-                self.drop_link(whiteout);
+                self.drop_link(whiteout, Timestamp::now());
             }
             return Err(error);
         }
@@ -155,7 +155,7 @@ impl Store {
         self.settle(target.node, target.file_type, source.entry, from.directory);
         self.settle(source.node, source.file_type, target.entry, to.directory);
         self.touch_moved(from, to, source.node);
-        self.node(target.node).lock().touch_changed(|| {});
+        self.node(target.node).lock().touch_changed(Timestamp::now(), || {});
     }
 
     /// Takes the source's old name away, or lets it stand for a whiteout.
@@ -181,15 +181,16 @@ impl Store {
             return Ok(None);
         }
         let new = birth(&NewNode::new(NodeKind::Whiteout));
-        Ok(Some(self.new_node(&new, &Beginning::Named)?.node))
+        Ok(Some(self.new_node(&new, &Beginning::Named, Timestamp::now())?.node))
     }
 
     fn touch_moved(&self, from: &Place<'_>, to: &Place<'_>, moved: NodeId) {
-        self.node(from.directory).lock().touch();
+        let now = Timestamp::now();
+        self.node(from.directory).lock().touch(now);
         if to.directory != from.directory {
-            self.node(to.directory).lock().touch();
+            self.node(to.directory).lock().touch(now);
         }
-        self.node(moved).lock().touch_changed(|| {});
+        self.node(moved).lock().touch_changed(now, || {});
     }
 
     /// Whether `directory` is `top` or lies below it. The caller holds the lock of moves, or

@@ -13,10 +13,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::block::{Block, LARGEST, PAGE, Pool, page_part, pages_touched, pages_within};
+use super::block::{Block, LARGEST, PAGE, Pool, SMALLEST, page_part, pages_touched, pages_within};
 use crate::options::Seek;
 
-const FIRST: u64 = 16 << 10;
+const FIRST: u64 = SMALLEST as u64;
 
 /// How many segments are smaller than the largest.
 const GROWING: u64 = (LARGEST as u64 / FIRST).ilog2() as u64 + 1;
@@ -139,7 +139,13 @@ impl Segments {
         for piece in pieces(range.clone()) {
             let buf = &buf[done..done + piece.within.len()];
             done += piece.within.len();
-            let added = self.make(&piece, pool).write(piece.within.start, buf);
+            let is_new = matches!(self.segment(piece.index), Segment::Hole);
+            let added = if is_new && buf.len() == piece.size {
+                *self.slot(piece.index) = Segment::Block(Box::new(Block::filled(buf, pool)));
+                piece.size / PAGE
+            } else {
+                self.make(&piece, pool).write(piece.within.start, buf)
+            };
             self.pages += added as u64;
         }
         self.len = self.len.max(range.end);
@@ -244,6 +250,19 @@ impl Segments {
         }
     }
 
+    /// The segment, to change.
+    #[inline]
+    fn slot(&mut self, index: u64) -> &mut Segment {
+        if index >= NEAR {
+            return self.far.entry(index).or_insert(Segment::Hole);
+        }
+        let index = index as usize;
+        if self.near.len() <= index {
+            self.near.resize_with(index + 1, || Segment::Hole);
+        }
+        &mut self.near[index]
+    }
+
     /// The segment of a piece, no longer a hole: a block where the file grows from the
     /// segment's beginning, else pages.
     #[inline]
@@ -256,15 +275,7 @@ impl Segments {
                 self.segment(before).has(extent(before).1 / PAGE - 1)
                     || piece.within.len() * 2 >= piece.size
             });
-        let segment = if piece.index < NEAR {
-            let index = piece.index as usize;
-            if self.near.len() <= index {
-                self.near.resize_with(index + 1, || Segment::Hole);
-            }
-            &mut self.near[index]
-        } else {
-            self.far.entry(piece.index).or_insert(Segment::Hole)
-        };
+        let segment = self.slot(piece.index);
         if grows {
             *segment = Segment::Block(Box::new(Block::new(piece.size, pool)));
         } else if is_hole {

@@ -14,7 +14,7 @@ use super::slab::{Chunked, Slab};
 use super::sync::{AtomicU32, Ordering};
 use super::watches::Watches;
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::{Device, FileType, Owner, Statfs};
+use crate::metadata::{Device, FileType, Owner, Statfs, Timestamp};
 use crate::path::{VfsPath, VfsPathBuf};
 use crate::sharded::{MAX_SHARDS, shard_index};
 use crate::watch::WatchKind;
@@ -22,6 +22,10 @@ use crate::watch::WatchKind;
 /// What a file system without a quota says that it can hold: more than any machine can, and
 /// little enough that nobody's sums overflow.
 const UNLIMITED_BYTES: u64 = 1 << 50;
+
+/// How often to look whether contents that were taken away can be freed until they are, where
+/// no thread is reading any.
+const EPOCHS: usize = 8;
 
 /// What a whole file system holds.
 pub(crate) struct Store {
@@ -55,7 +59,7 @@ pub(crate) enum Beginning {
 
 impl Store {
     pub(crate) fn new(options: &MemoryOptions) -> Store {
-        let store = Store {
+        let mut store = Store {
             names: Names::new(),
             nodes: Slab::new(Node::empty),
             handles: Box::new(std::array::from_fn(|_| Chunked::new(|| AtomicU32::new(0)))),
@@ -73,10 +77,11 @@ impl Store {
             owner: Owner::default(),
             device: Device::default(),
         };
-        let root = store.new_node(&birth, &Beginning::Named);
+        let root = store.new_node(&birth, &Beginning::Named, Timestamp::now());
         debug_assert!(root.is_ok_and(|root| root.node == NodeId::ROOT));
         // The root counts for nothing.
-        Store { files: Quota::new(options.quota_files), ..store }
+        store.files = Quota::new(options.quota_files);
+        store
     }
 
     // Lookups
@@ -236,7 +241,12 @@ impl Store {
     ///
     /// # Errors
     /// `NoSpace`.
-    pub(crate) fn new_node(&self, birth: &Birth, beginning: &Beginning) -> BackendResult<Hold> {
+    pub(crate) fn new_node(
+        &self,
+        birth: &Birth,
+        beginning: &Beginning,
+        now: Timestamp,
+    ) -> BackendResult<Hold> {
         self.files.charge(1)?;
         let index = self.nodes.allocate().inspect_err(|_| self.files.release(1))?;
         let shard = shard_index();
@@ -246,7 +256,7 @@ impl Store {
         }
         let node = self.nodes.get(index);
         let links = u32::from(!matches!(beginning, Beginning::Held));
-        let state = node.lock().be_born(birth, || node.life.begin(links));
+        let state = node.lock().be_born(birth, now, || node.life.begin(links));
         Ok(Hold { node: NodeId::new(index, state.generation), shard: shard as u32 })
     }
 
@@ -276,26 +286,27 @@ impl Store {
     /// Gives a node one more name.
     pub(crate) fn add_link(&self, id: NodeId, from_zero: bool) -> Result<(), AddLink> {
         let node = self.node(id);
-        node.lock().touch_changed(|| node.life.add_link(id.generation(), from_zero))
+        let now = Timestamp::now();
+        node.lock().touch_changed(now, || node.life.add_link(id.generation(), from_zero))
     }
 
     /// Takes a name from a node; the caller has made it that nobody finds it by that name.
-    pub(crate) fn drop_link(&self, id: NodeId) {
-        if self.drop_link_only(id) == Dropped::Free {
+    pub(crate) fn drop_link(&self, id: NodeId, now: Timestamp) {
+        if self.drop_link_only(id, now) == Dropped::Free {
             self.free(id.index());
         }
     }
 
     /// As [`drop_link`](Self::drop_link), but leaves it to the caller to [`free`](Self::free).
     #[must_use]
-    pub(crate) fn drop_link_only(&self, id: NodeId) -> Dropped {
+    pub(crate) fn drop_link_only(&self, id: NodeId, now: Timestamp) -> Dropped {
         let node = self.node(id);
         let index = id.index();
         // Only a directory has a parent, and only one name.
         if node.parent.load(Ordering::Relaxed) != NodeId::NONE.0 {
             self.set_parent(id, NodeId::NONE);
         }
-        node.lock().touch_changed(|| node.life.drop_link(|| self.has_no_handles(index)))
+        node.lock().touch_changed(now, || node.life.drop_link(|| self.has_no_handles(index)))
     }
 
     /// Takes back what a node had whose life has just ended.
@@ -338,6 +349,19 @@ impl Store {
 
     pub(crate) fn lock_moves(&self) -> std::sync::MutexGuard<'_, ()> {
         locked(&self.moves)
+    }
+}
+
+impl Drop for Store {
+    /// Frees contents now. Left to themselves they would wait until this thread reads or
+    /// writes again in some other file system: they are kept for readers that may still look.
+    fn drop(&mut self) {
+        for index in 1..self.nodes.end() {
+            self.nodes.get(index).lock().empty(&self.storage);
+        }
+        for _ in 0..EPOCHS {
+            sdd::Guard::new().accelerate();
+        }
     }
 }
 
