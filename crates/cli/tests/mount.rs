@@ -1,0 +1,118 @@
+//! `strata mount` and `strata umount`.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Mountpoint, ends_with, is_mounted, skipped, strata};
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within 30 seconds: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_stack_is_mounted_in_the_background_and_unmounted() {
+    if skipped() {
+        return;
+    }
+    let (base, maps, at) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), Mountpoint::new());
+    fs::write(base.path().join("file"), "base").unwrap();
+    fs::write(maps.path().join("map"), "map").unwrap();
+    let (base_spec, maps_spec) = (
+        format!("native:{}", base.path().display()),
+        format!("native:{},ro@/data/maps", maps.path().display()),
+    );
+    let mut arguments = vec!["mount", "--layer", &base_spec, "--layer", "memory:"];
+    arguments.extend(["--layer", &maps_spec, at.text()]);
+    ends_with(0, strata(base.path(), &arguments));
+    assert_eq!(fs::read_to_string(at.path().join("data/maps/map")).unwrap(), "map");
+    fs::write(at.path().join("file"), "changed").unwrap();
+    assert_eq!(fs::read_to_string(at.path().join("file")).unwrap(), "changed");
+    assert_eq!(fs::read_to_string(base.path().join("file")).unwrap(), "base");
+    let refused = fs::write(at.path().join("data/maps/map"), "x").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+
+    let open = fs::File::open(at.path().join("file")).unwrap();
+    let (_, said) = ends_with(2, strata(base.path(), &["umount", at.text()]));
+    assert!(said.contains("in use"), "{said}");
+    drop(open);
+    ends_with(0, strata(base.path(), &["umount", at.text()]));
+    assert!(!is_mounted(at.path()));
+    let (_, said) = ends_with(2, strata(base.path(), &["umount", at.text()]));
+    assert!(said.contains("nothing is mounted"), "{said}");
+}
+
+#[test]
+fn a_signal_unmounts() {
+    if skipped() {
+        return;
+    }
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let at = Mountpoint::new();
+        let arguments = ["mount", "--foreground", "--layer", "memory:", at.text()];
+        let mut server =
+            strata(at.path().parent().unwrap(), &arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(server.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(line.contains("serving"), "{line}");
+        fs::write(at.path().join("file"), "text").unwrap();
+        kill_process(Pid::from_child(&server), signal).unwrap();
+        let status = server.wait().unwrap();
+        stderr.read_to_string(&mut line).unwrap();
+        assert!(status.success(), "{signal:?}: {status}: {line}");
+        assert!(!is_mounted(at.path()));
+    }
+}
+
+#[test]
+fn an_idle_mount_goes_by_itself() {
+    if skipped() {
+        return;
+    }
+    let at = Mountpoint::new();
+    let arguments = ["mount", "--layer", "memory:", "--idle-timeout", "1", at.text()];
+    ends_with(0, strata(at.path().parent().unwrap(), &arguments));
+    wait_until("unmounted by itself", || !is_mounted(at.path()));
+}
+
+#[test]
+fn a_read_only_mount_refuses_changes() {
+    if skipped() {
+        return;
+    }
+    let at = Mountpoint::new();
+    let arguments = ["mount", "--read-only", "--layer", "memory:", at.text()];
+    ends_with(0, strata(at.path().parent().unwrap(), &arguments));
+    let refused = fs::write(at.path().join("file"), "x").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    ends_with(0, strata(at.path().parent().unwrap(), &["umount", at.text()]));
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let place = tempfile::tempdir().unwrap();
+    let inside = place.path().join("inside");
+    fs::create_dir(&inside).unwrap();
+    let spec = format!("native:{}", place.path().display());
+    for (arguments, part) in [
+        (vec!["mount", "--layer", "disk:x", "inside"], "no kind `disk`"),
+        (vec!["mount", "--layer", "native:missing", "inside"], "missing"),
+        (vec!["mount", "--layer", "memory:", "missing"], "missing"),
+        (vec!["mount", "--layer", &spec, "inside"], "contain itself"),
+        (vec!["mount", "inside"], "--layer"),
+    ] {
+        let (_, said) = ends_with(2, strata(place.path(), &arguments));
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+    assert!(!is_mounted(&inside));
+}

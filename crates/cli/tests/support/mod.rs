@@ -1,0 +1,68 @@
+//! The program, run for a test.
+
+#![allow(dead_code)] // each test file uses its part
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Whether mounting tests were asked to be left out; says so.
+pub fn skipped() -> bool {
+    let skip = std::env::var_os("STRATA_SKIP_MOUNT_TESTS").is_some_and(|value| value == "1");
+    if skip {
+        eprintln!("SKIPPED: STRATA_SKIP_MOUNT_TESTS=1, so nothing was mounted or tested");
+    }
+    skip
+}
+
+/// `strata` with these arguments, in this directory, without a terminal.
+pub fn strata(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
+    command.args(arguments).current_dir(directory).stdin(std::process::Stdio::null());
+    command
+}
+
+/// Runs it and gives what it said; panics with all of it unless it ended with `code`.
+pub fn ends_with(code: i32, mut command: Command) -> (String, String) {
+    let output: Output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "{command:?}:\n{text}\n{errors}\n(A test that mounts needs /dev/fuse and root or \
+         fusermount3; STRATA_SKIP_MOUNT_TESTS=1 leaves such tests out.)"
+    );
+    (text, errors)
+}
+
+/// Whether something is mounted at the path, as this process sees it.
+pub fn is_mounted(path: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.lines().any(|line| line.split(' ').nth(1) == path.to_str())
+}
+
+/// A directory that is unmounted when the test ends, however it ends.
+pub struct Mountpoint(tempfile::TempDir);
+
+impl Mountpoint {
+    pub fn new() -> Self {
+        Mountpoint(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn text(&self) -> &str {
+        self.0.path().to_str().unwrap()
+    }
+}
+
+impl Drop for Mountpoint {
+    fn drop(&mut self) {
+        if is_mounted(self.path()) {
+            // The test has failed already, and its own message is the one to see.
+            let _ = stratafs_fuse::unmount(self.path(), true);
+        }
+    }
+}
