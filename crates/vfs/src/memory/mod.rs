@@ -49,7 +49,7 @@ mod seqlock;
 mod slab;
 mod store;
 mod sync;
-mod watches;
+pub(crate) mod watches;
 
 use std::fmt;
 use std::ops::ControlFlow;

@@ -1,14 +1,18 @@
 //! What an overlay's upper layer changed.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use crate::error::Result;
+use crate::backend::{File, FileSystem};
+use crate::error::{BackendResult, ErrorKind, Result};
 use crate::metadata::{FileType, Metadata};
+use crate::options::OpenOptions;
 use crate::path::{VfsPath, VfsPathBuf};
-use crate::{BackendResult, ErrorKind};
 
-use super::remaps::{ORIGIN, attribute};
-use super::{Overlay, OverlayFs};
+use super::lookup::{Hit, Probe};
+use super::remaps::{ORIGIN, Remap, read};
+use super::{OverlayFs, State};
 
 /// How a name differs from what the lower layers alone show.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,16 +47,19 @@ pub struct Change {
 
 impl OverlayFs {
     /// Every difference between the overlay and its lower layers alone, sorted by path. A
-    /// directory that was added, renamed or deleted is one change (what an added one holds is
-    /// reported as well). A directory that is in the upper layer only because something in it
-    /// changed is none. Costs a walk over the upper layer; large lower trees cost nothing.
+    /// directory that was added, renamed or deleted is one change; what an added one holds is
+    /// reported as well, and of a renamed one what differs from what it held. A directory that
+    /// is in the upper layer only because something in it changed is none, nor is a file that
+    /// was copied up without a difference. Costs a walk over the upper layer; large lower trees
+    /// cost nothing. Nothing may change the overlay meanwhile: it waits.
     ///
     /// # Errors
     /// What the layers meet; `ReadOnly` for an overlay without an upper layer.
     pub fn changes(&self) -> Result<Vec<Change>> {
-        let overlay = &*self.inner;
-        let _trees = overlay.whole_trees();
-        overlay.changes().map_err(|error| error.at("compare", VfsPath::root()))
+        let root = VfsPath::root();
+        self.state.upper(root).map_err(|error| error.at("compare", root))?;
+        let _alone = self.state.tree.exclusive();
+        self.state.changes().map_err(|error| error.at("compare", root))
     }
 }
 
@@ -60,130 +67,246 @@ fn len(metadata: &Metadata) -> Option<u64> {
     matches!(metadata.file_type, FileType::File | FileType::Symlink).then_some(metadata.len)
 }
 
-impl Overlay {
-    pub(super) fn changes(&self) -> BackendResult<Vec<Change>> {
-        let upper = &*self.upper()?.fs;
+/// A directory to compare: where it shows, and what it was in the layers beneath.
+struct Pair {
+    path: VfsPathBuf,
+    /// `None`: nothing, so that all in it is new.
+    before: Option<VfsPathBuf>,
+    /// Whether it hides what was there without a whiteout for each name.
+    hides: bool,
+}
+
+impl State {
+    fn changes(&self) -> BackendResult<Vec<Change>> {
         let mut changes = Vec::new();
-        let mut renamed = Vec::new();
-        let mut pending = vec![VfsPathBuf::new()];
-        while let Some(directory) = pending.pop() {
-            let mut names = Vec::new();
-            upper.read_dir(&directory, &mut |entry| {
-                names.push((entry.name.to_vec(), entry.file_type));
-                ControlFlow::Continue(())
-            })?;
-            for (name, file_type) in names {
-                let path = directory.join_name(&name)?;
-                if file_type == FileType::Directory {
-                    pending.push(path.clone());
-                }
-                let change = match file_type {
-                    FileType::Whiteout => self.deleted(&path)?,
-                    _ => self.added_or_changed(&path)?,
-                };
-                if let Some(Change { kind: ChangeKind::Renamed { from }, .. }) = &change {
-                    renamed.push(from.clone());
-                }
-                changes.extend(change);
+        let root = Some(VfsPathBuf::new());
+        let mut pending = vec![Pair { path: VfsPathBuf::new(), before: root, hides: false }];
+        while let Some(pair) = pending.pop() {
+            let mut names = self.upper_names(&pair.path)?;
+            if let (true, Some(before)) = (pair.hides, &pair.before) {
+                names.extend(self.lower_names(before)?);
             }
-            self.deleted_beneath_opaque(&directory, &mut changes)?;
+            for name in names {
+                let name = VfsPath::from_normal(&name);
+                let path = pair.path.join(name);
+                let before = pair.before.as_ref().map(|before| before.join(name));
+                let (change, inside) = self.compare(path, before)?;
+                changes.extend(change);
+                pending.extend(inside);
+            }
         }
-        // A rename is one change, not also a deletion.
-        changes
-            .retain(|change| change.kind != ChangeKind::Deleted || !renamed.contains(&change.path));
+        self.join_renames(&mut changes);
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(changes)
     }
 
-    fn deleted(&self, path: &VfsPath) -> BackendResult<Option<Change>> {
-        Ok(self.lower_metadata(path)?.map(|old| Change {
-            kind: ChangeKind::Deleted,
-            path: path.to_owned(),
-            file_type: old.file_type,
-            old_len: len(&old),
-            new_len: None,
-        }))
-    }
-
-    fn added_or_changed(&self, path: &VfsPath) -> BackendResult<Option<Change>> {
-        let upper = &*self.upper()?.fs;
-        let new = upper.metadata(path)?;
-        let remaps = self.layers[0].remaps.load();
-        let redirect = remaps.get(path).cloned().flatten();
-        let origin = match new.is_dir() {
-            true => redirect,
-            false => attribute(upper, path, ORIGIN)?
-                .and_then(|origin| VfsPath::new(&origin).ok().map(VfsPath::to_owned)),
-        };
-        let opaque = new.is_dir() && matches!(remaps.get(path), Some(None));
-        let before = self.lower_metadata(path)?;
-        if let Some(from) = origin
-            && *from != *path
-            && let Some(old) = self.lower_metadata(&from)?
-            && self.is_gone(&from)?
-        {
-            let (old_len, new_len) = (len(&old), len(&new));
-            let (kind, path) = (ChangeKind::Renamed { from }, path.to_owned());
-            return Ok(Some(Change { kind, path, file_type: new.file_type, old_len, new_len }));
-        }
-        let kind = match &before {
-            None => ChangeKind::Added,
-            Some(old) if new.is_dir() && old.is_dir() && !opaque && same_facts(old, &new) => {
-                return Ok(None);
-            }
-            Some(_) => ChangeKind::Modified,
-        };
-        Ok(Some(Change {
-            kind,
-            path: path.to_owned(),
-            file_type: new.file_type,
-            old_len: before.as_ref().and_then(len),
-            new_len: len(&new),
-        }))
-    }
-
-    /// Whether a lower name no longer shows as what it was.
-    fn is_gone(&self, path: &VfsPath) -> BackendResult<bool> {
-        match self.find(path) {
-            Ok(found) => Ok(found.layer == 0),
-            Err(error) => match error.kind() {
-                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::SymlinkInPath => {
-                    Ok(true)
-                }
-                _ => Err(error),
-            },
-        }
-    }
-
-    /// An opaque or redirected directory hides what the lower one of its path held, without a
-    /// whiteout for each.
-    fn deleted_beneath_opaque(
+    fn compare(
         &self,
-        directory: &VfsPath,
-        changes: &mut Vec<Change>,
-    ) -> BackendResult<()> {
-        if self.layers[0].remaps.load().get(directory).is_none() {
-            return Ok(());
+        path: VfsPathBuf,
+        before: Option<VfsPathBuf>,
+    ) -> BackendResult<(Option<Change>, Option<Pair>)> {
+        let now = match self.probe(&path)? {
+            Probe::Hit(hit) => Some(hit),
+            _ => None,
+        };
+        let old = match &before {
+            Some(before) => self.lower(before)?,
+            None => None,
+        };
+        let Some(now) = now else {
+            let change = old.map(|old| Change {
+                kind: ChangeKind::Deleted,
+                path: path.clone(),
+                file_type: old.metadata.file_type,
+                old_len: len(&old.metadata),
+                new_len: None,
+            });
+            return Ok((change, None));
+        };
+        let (file_type, new_len) = (now.file_type(), len(&now.metadata));
+        let change = |kind, old: Option<&Hit<'_>>| {
+            let old_len = old.and_then(|old| len(&old.metadata));
+            Change { kind, path: path.clone(), file_type, old_len, new_len }
+        };
+        if now.layer > 0 {
+            // A lower name that shows: as it was, or in a directory that was.
+            return Ok((None, None));
         }
-        for name in self.lower_names(directory)? {
-            let path = directory.join_name(&name)?;
-            if self.is_hidden(&path)? {
-                changes.extend(self.deleted(&path)?);
-            }
+        if let Some(from) = self.came_from(&path, &now)?
+            && Some(&from) != before.as_ref()
+            && let Some(old) = self.lower(&from)?
+            && old.is_dir() == now.is_dir()
+            && self.whereabouts(&from)?.is_none_or(|shown| shown == path)
+        {
+            let inside = now.is_dir().then(|| Pair {
+                path: path.clone(),
+                before: Some(from.clone()),
+                hides: false,
+            });
+            return Ok((
+                Some(change(ChangeKind::Renamed { from: from.clone() }, Some(&old))),
+                inside,
+            ));
         }
-        Ok(())
+        let Some(old) = old else {
+            let inside =
+                now.is_dir().then(|| Pair { path: path.clone(), before: None, hides: false });
+            return Ok((Some(change(ChangeKind::Added, None)), inside));
+        };
+        if !now.is_dir() || !old.is_dir() {
+            let same = self.is_same(&now, &old)?;
+            let inside =
+                now.is_dir().then(|| Pair { path: path.clone(), before: None, hides: false });
+            return Ok(((!same).then(|| change(ChangeKind::Modified, Some(&old))), inside));
+        }
+        let hides = self.layers[0].remaps.get(&path).is_some();
+        let same = !hides && self.same_facts(&now, &old)?;
+        let changed = (!same).then(|| change(ChangeKind::Modified, Some(&old)));
+        Ok((changed, Some(Pair { path: path.clone(), before: before.clone(), hides })))
     }
 
-    fn is_hidden(&self, path: &VfsPath) -> BackendResult<bool> {
-        match self.find(path) {
-            Ok(_) => Ok(false),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
-            Err(error) => Err(error),
+    /// What the layers beneath the upper one show at a path of theirs.
+    fn lower<'p>(&self, path: &'p VfsPath) -> BackendResult<Option<Hit<'p>>> {
+        match self.probe_from(1, Cow::Borrowed(path))? {
+            Probe::Hit(hit) => Ok(Some(hit)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The lower name that something of the upper layer had.
+    fn came_from(&self, path: &VfsPath, now: &Hit<'_>) -> BackendResult<Option<VfsPathBuf>> {
+        if now.is_dir() {
+            return Ok(match self.layers[0].remaps.get(path) {
+                Some(Remap::To(from)) => Some(from),
+                _ => None,
+            });
+        }
+        if let Some(origin) = self.ids.origin(now.metadata.id) {
+            return Ok(Some(origin.path.clone()));
+        }
+        let kept = read(self.top(), path, ORIGIN)?;
+        Ok(kept.and_then(|kept| VfsPath::new(&kept).ok().map(VfsPath::to_owned)))
+    }
+
+    /// A rename is one change, not also a deletion; and the name it had can have gone to one
+    /// name only, the others are new.
+    fn join_renames(&self, changes: &mut Vec<Change>) {
+        let mut gone = BTreeSet::new();
+        changes.sort_by(|a, b| a.path.cmp(&b.path));
+        for change in &mut *changes {
+            if let ChangeKind::Renamed { from } = &change.kind
+                && !gone.insert(from.clone())
+            {
+                change.kind = ChangeKind::Added;
+                change.old_len = None;
+            }
+        }
+        let deleted = |change: &Change| change.kind == ChangeKind::Deleted;
+        changes.retain(|change| !deleted(change) || !gone.contains(&change.path));
+    }
+
+    fn upper_names(&self, directory: &VfsPath) -> BackendResult<BTreeSet<Vec<u8>>> {
+        let mut names = BTreeSet::new();
+        self.top().read_dir(directory, &mut |entry| {
+            if !self.is_spare(entry.name) {
+                names.insert(entry.name.to_vec());
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(names)
+    }
+
+    fn lower_names(&self, directory: &VfsPath) -> BackendResult<BTreeSet<Vec<u8>>> {
+        let mut names = BTreeSet::new();
+        let mut next = Some(Cow::Borrowed(directory));
+        let mut layer = 1;
+        while let Some(path) = next.take() {
+            let Some((found, at)) = self.next_part(layer, path)? else { break };
+            self.layers[found].fs.read_dir(&at, &mut |entry| {
+                names.insert(entry.name.to_vec());
+                ControlFlow::Continue(())
+            })?;
+            layer = found + 1;
+            next = self.layers[found].remaps.map(at);
+        }
+        Ok(names)
+    }
+
+    /// Whether two directories look the same to their users, times aside: those move with what
+    /// is in them.
+    fn same_facts(&self, now: &Hit<'_>, old: &Hit<'_>) -> BackendResult<bool> {
+        Ok(now.metadata.mode == old.metadata.mode
+            && now.metadata.owner == old.metadata.owner
+            && self.xattrs_to_copy(now)? == self.xattrs_to_copy(old)?)
+    }
+
+    fn is_same(&self, now: &Hit<'_>, old: &Hit<'_>) -> BackendResult<bool> {
+        let (new_facts, old_facts) = (&now.metadata, &old.metadata);
+        if new_facts.file_type != old_facts.file_type
+            || new_facts.len != old_facts.len
+            || new_facts.modified != old_facts.modified
+            || new_facts.device != old_facts.device
+            || !self.same_facts(now, old)?
+        {
+            return Ok(false);
+        }
+        let (new_layer, old_layer) = (&*self.layers[now.layer].fs, &*self.layers[old.layer].fs);
+        match new_facts.file_type {
+            FileType::File => {
+                let open = |layer: &dyn FileSystem, path: &VfsPath| {
+                    layer.open(path, &OpenOptions::reading())
+                };
+                same_contents(&*open(new_layer, &now.path)?, &*open(old_layer, &old.path)?)
+            }
+            FileType::Symlink => {
+                Ok(new_layer.read_link(&now.path)? == old_layer.read_link(&old.path)?)
+            }
+            _ => Ok(true),
         }
     }
 }
 
-/// Whether two directories look the same to their users, times aside.
-fn same_facts(old: &Metadata, new: &Metadata) -> bool {
-    old.mode == new.mode && old.owner == new.owner
+fn same_contents(one: &dyn File, other: &dyn File) -> BackendResult<bool> {
+    let mut pieces = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    let mut at = 0;
+    loop {
+        let count = one.read_at(&mut pieces.0, at)?;
+        let mut read = 0;
+        while read < count {
+            match other.read_at(&mut pieces.1[read..count], at + read as u64)? {
+                0 => return Ok(false),
+                more => read += more,
+            }
+        }
+        if count == 0 || pieces.0[..count] != pieces.1[..count] {
+            return Ok(count == 0);
+        }
+        at += count as u64;
+    }
+}
+
+impl State {
+    /// Writes down where a file that is about to be renamed came from: what it was is part of
+    /// the report of changes, also after the overlay is opened again.
+    pub(super) fn note_origin(&self, path: &VfsPath, hit: &Hit<'_>) -> BackendResult<()> {
+        let Some(origin) = self.ids.origin(hit.metadata.id) else { return Ok(()) };
+        if self.beneath(path).as_deref() != Some(&*origin.path) {
+            return Ok(()); // it was renamed before
+        }
+        let mode = crate::options::XattrMode::Set;
+        match self.top().set_xattr(path, ORIGIN, origin.path.as_bytes(), mode) {
+            // Hosts keep no such attributes on links and special files.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::OperationNotPermitted
+                        | ErrorKind::PermissionDenied
+                        | ErrorKind::Unsupported
+                ) =>
+            {
+                Ok(())
+            }
+            answer => answer,
+        }
+    }
 }

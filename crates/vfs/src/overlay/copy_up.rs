@@ -1,290 +1,384 @@
-//! Moving a lower file to the upper layer before its first change.
+//! Copying lower files and directories into the upper layer.
 
-use std::borrow::Cow;
-use std::sync::{Arc, MutexGuard};
-
-use xxhash_rust::xxh3::xxh3_64;
+use std::sync::Arc;
 
 use crate::backend::{Capabilities, File, FileSystem};
-use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::{FileType, Metadata, MetadataChange, TimeChange};
-use crate::options::{NewNode, NodeKind, OpenOptions, Seek, XattrMode};
+use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::metadata::{FileId, FileType, Metadata, MetadataChange, Owner, TimeChange};
+use crate::options::{NewNode, NodeKind, OpenOptions, RenameMode, Seek, XattrMode};
 use crate::path::{VfsPath, VfsPathBuf};
 
-use super::lookup::Found;
-use super::remaps::RESERVED;
-use super::{Overlay, lock};
+use super::State;
+use super::copies::{Record, bucket};
+use super::ids::Origin;
+use super::lookup::Hit;
+use super::remaps::NAMESPACE;
 
-/// Bytes copied at a time.
+/// What of a file's contents to copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Contents {
+    All,
+    /// None: they are about to be cut.
+    Nothing,
+}
+
+/// Contents are copied in pieces of this many bytes.
 const PIECE: usize = 256 << 10;
 
-/// Whether a copy-up takes the bytes along.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Contents {
-    Copy,
-    /// They are about to be cut off.
-    Leave,
+pub(super) type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A copy that waits for its name.
+struct Copy {
+    /// Of a regular file.
+    file: Option<Arc<dyn File>>,
+    id: FileId,
+    /// Where it stands; a file that needs no such place has none.
+    spare: Option<VfsPathBuf>,
 }
 
-impl Overlay {
-    /// Excludes other changes of the same name.
-    pub(super) fn lock_name(&self, path: &VfsPath) -> MutexGuard<'_, ()> {
-        lock(&self.names[xxh3_64(path.as_bytes()) as usize % self.names.len()])
-    }
-
-    /// Makes sure that the upper layer has what the path names. The caller holds `trees` for
-    /// reading and the lock of the name, or `trees` for writing.
+impl State {
+    /// Makes sure that the upper layer has what `path` shows. Callers hold no lock.
     pub(super) fn copy_up(&self, path: &VfsPath, contents: Contents) -> BackendResult<()> {
-        self.upper()?;
-        let found = self.find(path)?;
-        if found.layer == 0 {
+        let _copying = self.copying.lock(path);
+        let hit = self.lookup(path)?;
+        if hit.layer == 0 {
             return Ok(());
         }
-        self.copy_up_found(path, &found, contents)
+        if hit.is_dir() {
+            let _shared = self.tree.shared();
+            return self.make_dir(path);
+        }
+        let Some(beneath) = self.beneath(path) else { return Ok(()) };
+        let beneath = beneath.into_owned();
+        let xattrs = self.xattrs_to_copy(&hit)?;
+        let is_file = hit.file_type() == FileType::File;
+        if is_file && xattrs.is_empty() && self.capabilities.contains(Capabilities::TEMPORARY) {
+            // The contents are copied while nobody waits for the tree.
+            let file = self.copy_without_name(VfsPath::root(), &hit, contents)?;
+            let copy = Copy { id: file.metadata()?.id, file: Some(file), spare: None };
+            let _shared = self.tree.shared();
+            return self.publish(path, &beneath, &hit, &copy);
+        }
+        // This one stands in its directory while it is made, which must stay where it is.
+        let _shared = self.tree.shared();
+        if !self.still_shows(path, &beneath)? {
+            return Ok(());
+        }
+        if let Some(parent) = path.parent() {
+            self.make_dir(parent)?;
+        }
+        let spare = self.spare(path);
+        let made = self.keeping_times(path, || {
+            let copy = self.copy_to_spare(&spare, &hit, &xattrs, contents)?;
+            self.publish(path, &beneath, &hit, &copy)
+        });
+        // Does nothing where the name was given away.
+        let _ = self.top().remove_file(&spare);
+        made
     }
 
-    pub(super) fn copy_up_found(
+    /// Whether the path still shows what the layers beneath have at `beneath`.
+    fn still_shows(&self, path: &VfsPath, beneath: &VfsPath) -> BackendResult<bool> {
+        Ok(self.find(path)?.layer > 0 && self.beneath(path).as_deref() == Some(beneath))
+    }
+
+    /// Gives a copy its name, unless the path shows something else by now.
+    fn publish(
         &self,
         path: &VfsPath,
-        found: &Found<'_>,
-        contents: Contents,
+        beneath: &VfsPath,
+        hit: &Hit<'_>,
+        copy: &Copy,
     ) -> BackendResult<()> {
-        self.copy_up_parents(path)?;
-        let upper = &*self.upper()?.fs;
-        let lower = &*self.layers[found.layer].fs;
-        let metadata = &found.metadata;
-        match metadata.file_type {
-            FileType::Directory => self.copy_up_directory(path, found),
-            FileType::File => self.copy_up_file(path, found, contents),
-            FileType::Whiteout => Err(ErrorKind::NotFound.into()),
-            kind => {
-                let target;
-                let kind = match kind {
-                    FileType::Symlink => {
-                        target = lower.read_link(&found.at)?;
-                        NodeKind::Symlink(&target)
-                    }
-                    FileType::Fifo => NodeKind::Fifo,
-                    FileType::Socket => NodeKind::Socket,
-                    FileType::CharDevice => NodeKind::CharDevice(metadata.device),
-                    _ => NodeKind::BlockDevice(metadata.device),
-                };
-                let node = NewNode { kind, mode: metadata.mode, owner: Some(metadata.owner) };
-                let made = upper.create(path, &node)?;
-                self.copy_attributes(lower, &found.at, path)?;
-                upper.set_metadata(path, &all_of(metadata))?;
-                self.ids.insert(made.id, self.ids.shown(found.layer, metadata.id));
-                Ok(())
-            }
+        if !self.still_shows(path, beneath)? {
+            return Ok(());
+        }
+        if let Some(parent) = path.parent() {
+            self.make_dir(parent)?;
+        }
+        let _name = self.names.lock(path);
+        if !self.still_shows(path, beneath)? {
+            return Ok(());
+        }
+        let shown = self.ids.shown(hit.layer, hit.metadata.id);
+        let id = (hit.metadata.links <= 1).then_some(shown);
+        self.ids.insert(copy.id, Origin { id, path: beneath.to_owned() });
+        let place = || match (&copy.spare, &copy.file) {
+            (Some(spare), _) => self.top().rename(spare, path, RenameMode::Replace),
+            (None, Some(file)) => self.keeping_times(path, || file.link_to(path)),
+            (None, None) => Ok(()),
+        };
+        match &copy.file {
+            Some(file) => self.copies.publish(beneath, file, copy.id, place),
+            None => place(),
         }
     }
 
-    /// Makes the directories above a path in the upper layer, each with the metadata of the
-    /// one that shows.
-    pub(super) fn copy_up_parents(&self, path: &VfsPath) -> BackendResult<()> {
-        let Some(parent) = path.parent() else { return Ok(()) };
-        match self.upper()?.fs.metadata(parent) {
-            Ok(metadata) if metadata.is_dir() => return Ok(()),
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+    /// Copies a lower file of layer `layer` for the handles on it, after its name has gone for
+    /// good. The record has the copy. Callers hold no lock.
+    pub(super) fn copy_orphan(
+        &self,
+        layer: usize,
+        lower: &dyn File,
+        beneath: &VfsPath,
+    ) -> BackendResult<Record> {
+        let _name = self.copying.lock(beneath);
+        if let Some(record) = self.copies.record(beneath) {
+            return Ok(record);
+        }
+        let metadata = lower.metadata()?;
+        let file: Arc<dyn File> = Arc::from(self.nameless_file()?);
+        self.fill(&*file, lower, &metadata, Contents::All)?;
+        let id = file.metadata()?.id;
+        let shown = (metadata.links <= 1).then(|| self.ids.shown(layer, metadata.id));
+        self.ids.insert(id, Origin { id: shown, path: beneath.to_owned() });
+        let put = || self.copies.put(beneath, &file, id);
+        Ok(self.copies.announce(put, bucket(beneath)))
+    }
+
+    fn nameless_file(&self) -> BackendResult<Box<dyn File>> {
+        let options = OpenOptions::new().read(true).write(true).mode(0o600);
+        if self.capabilities.contains(Capabilities::TEMPORARY) {
+            return self.top().open(VfsPath::root(), &options.temporary(true));
+        }
+        let spare = self.spare_in(VfsPath::root());
+        let file = self.top().open(&spare, &options.create_new(true))?;
+        self.top().remove_file(&spare)?;
+        Ok(file)
+    }
+
+    fn copy_without_name(
+        &self,
+        directory: &VfsPath,
+        hit: &Hit<'_>,
+        contents: Contents,
+    ) -> BackendResult<Arc<dyn File>> {
+        let options = OpenOptions::new().read(true).write(true).temporary(true).mode(0o600);
+        let lower = self.layers[hit.layer].fs.open(&hit.path, &OpenOptions::reading())?;
+        let file = self.top().open(directory, &options)?;
+        self.fill(&*file, &*lower, &hit.metadata, contents)?;
+        Ok(Arc::from(file))
+    }
+
+    fn copy_to_spare(
+        &self,
+        spare: &VfsPath,
+        hit: &Hit<'_>,
+        xattrs: &Xattrs,
+        contents: Contents,
+    ) -> BackendResult<Copy> {
+        let upper = self.top();
+        let layer = &*self.layers[hit.layer].fs;
+        if hit.file_type() == FileType::File {
+            let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600);
+            let file = upper.open(spare, &options)?;
+            set_xattrs(upper, spare, xattrs)?;
+            let lower = layer.open(&hit.path, &OpenOptions::reading())?;
+            self.fill(&*file, &*lower, &hit.metadata, contents)?;
+            let id = file.metadata()?.id;
+            return Ok(Copy { file: Some(Arc::from(file)), id, spare: Some(spare.to_owned()) });
+        }
+        let target;
+        let kind = match hit.file_type() {
+            FileType::Symlink => {
+                target = layer.read_link(&hit.path)?;
+                NodeKind::Symlink(&target)
+            }
+            FileType::Fifo => NodeKind::Fifo,
+            FileType::Socket => NodeKind::Socket,
+            FileType::CharDevice => NodeKind::CharDevice(hit.metadata.device),
+            FileType::BlockDevice => NodeKind::BlockDevice(hit.metadata.device),
+            FileType::File | FileType::Directory | FileType::Whiteout => {
+                return Err(ErrorKind::InvalidArgument.into());
+            }
+        };
+        let node = NewNode { kind, mode: hit.metadata.mode, owner: None };
+        let made = upper.create(spare, &node)?;
+        set_xattrs(upper, spare, xattrs)?;
+        set_like(&hit.metadata, made.owner, |change| upper.set_metadata(spare, change))?;
+        Ok(Copy { file: None, id: made.id, spare: Some(spare.to_owned()) })
+    }
+
+    /// Fills a new file with what a lower one has, the times last.
+    fn fill(
+        &self,
+        file: &dyn File,
+        lower: &dyn File,
+        metadata: &Metadata,
+        contents: Contents,
+    ) -> BackendResult<()> {
+        if contents == Contents::All {
+            copy_contents(lower, file, metadata.len)?;
+        }
+        let made = file.metadata()?;
+        set_like(metadata, made.owner, |change| file.set_metadata(change))
+    }
+
+    /// Makes sure that the upper layer has a directory that shows. Callers hold the tree.
+    pub(super) fn make_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        if self.has_dir(path)? {
+            return Ok(());
+        }
+        for directory in path.ancestors().skip(1).chain([path]) {
+            if !self.has_dir(directory)? {
+                self.copy_dir(directory)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_dir(&self, path: &VfsPath) -> BackendResult<bool> {
+        match self.top().metadata(path) {
+            Ok(metadata) if metadata.is_dir() => Ok(true),
+            Ok(metadata) if metadata.file_type == FileType::Whiteout => {
+                Err(ErrorKind::NotFound.into())
+            }
+            Ok(_) => Err(ErrorKind::NotADirectory.into()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn copy_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        let _name = self.names.lock(path);
+        let hit = self.find(path)?;
+        if hit.layer == 0 {
+            return Ok(());
+        }
+        if !hit.is_dir() {
+            return Err(ErrorKind::NotADirectory.into());
+        }
+        let upper = self.top();
+        let spare = self.spare(path);
+        self.keeping_times(path, || {
+            let made = upper.create(&spare, &NewNode::directory().mode(hit.metadata.mode))?;
+            let fit = || {
+                set_xattrs(upper, &spare, &self.xattrs_to_copy(&hit)?)?;
+                set_like(&hit.metadata, made.owner, |change| upper.set_metadata(&spare, change))?;
+                if let Some(beneath) = self.beneath(path) {
+                    let id = Some(self.ids.shown(hit.layer, hit.metadata.id));
+                    self.ids.insert(made.id, Origin { id, path: beneath.into_owned() });
+                }
+                upper.rename(&spare, path, RenameMode::Replace)
+            };
+            fit().inspect_err(|_| drop(upper.remove_dir(&spare)))
+        })
+    }
+
+    /// Runs something that makes a name without meaning to change its directory, and puts the
+    /// directory's times back.
+    fn keeping_times<T>(
+        &self,
+        path: &VfsPath,
+        make: impl FnOnce() -> BackendResult<T>,
+    ) -> BackendResult<T> {
+        let parent = path.parent().unwrap_or(VfsPath::root());
+        let before = self.top().metadata(parent)?;
+        let made = make()?;
+        let times = MetadataChange::new()
+            .accessed(TimeChange::At(before.accessed))
+            .modified(TimeChange::At(before.modified));
+        // The copy is made; times that cannot be set are no reason to undo it.
+        let _ = self.top().set_metadata(parent, &times);
+        Ok(made)
+    }
+
+    pub(super) fn xattrs_to_copy(&self, hit: &Hit<'_>) -> BackendResult<Xattrs> {
+        let layer = &*self.layers[hit.layer].fs;
+        let mut xattrs = Vec::new();
+        for name in layer.xattrs(&hit.path)? {
+            if !name.starts_with(NAMESPACE) {
+                let value = layer.xattr(&hit.path, &name)?;
+                xattrs.push((name, value));
+            }
+        }
+        Ok(xattrs)
+    }
+}
+
+/// Attributes that the upper layer refuses (another security module's, say) are left out.
+fn set_xattrs(upper: &dyn FileSystem, path: &VfsPath, xattrs: &Xattrs) -> BackendResult<()> {
+    for (name, value) in xattrs {
+        match upper.set_xattr(path, name, value, XattrMode::Set) {
+            Err(error) if !is_refusal(&error) => return Err(error),
             _ => {}
         }
-        for directory in parent.ancestors().chain([parent]) {
-            let found = self.find(directory)?;
-            match found.metadata.file_type {
-                FileType::Directory if found.layer == 0 => {}
-                FileType::Directory => self.copy_up_directory(directory, &found)?,
-                FileType::Symlink => return Err(ErrorKind::SymlinkInPath.into()),
-                _ => return Err(ErrorKind::NotADirectory.into()),
-            }
-        }
-        Ok(())
     }
-
-    fn copy_up_directory(&self, path: &VfsPath, found: &Found<'_>) -> BackendResult<()> {
-        let upper = &*self.upper()?.fs;
-        let metadata = &found.metadata;
-        let node = NewNode::directory().mode(metadata.mode).owner(metadata.owner);
-        // The parent's times show through; making a copy in it must not move them.
-        let parent = path.parent().map(|parent| upper.metadata(parent)).transpose()?;
-        match upper.create(path, &node) {
-            Ok(made) => {
-                self.copy_attributes(&*self.layers[found.layer].fs, &found.at, path)?;
-                upper.set_metadata(path, &all_of(metadata))?;
-                self.ids.insert(made.id, self.ids.shown(found.layer, metadata.id));
-            }
-            // Another change below the same directory has just made it.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-        self.restore_times(path, parent)
-    }
-
-    /// Puts a parent's times back after a copy was made in it: nothing that shows has changed.
-    fn restore_times(&self, path: &VfsPath, parent: Option<Metadata>) -> BackendResult<()> {
-        if let (Some(at), Some(parent)) = (path.parent(), parent) {
-            let times = MetadataChange::new()
-                .accessed(TimeChange::At(parent.accessed))
-                .modified(TimeChange::At(parent.modified));
-            self.upper()?.fs.set_metadata(at, &times)?;
-        }
-        Ok(())
-    }
-
-    fn copy_up_file(
-        &self,
-        path: &VfsPath,
-        found: &Found<'_>,
-        contents: Contents,
-    ) -> BackendResult<()> {
-        let upper = &*self.upper()?.fs;
-        let lower = &*self.layers[found.layer].fs;
-        let parent = path.parent().unwrap_or(VfsPath::root());
-        let parent_metadata = upper.metadata(parent)?;
-        let shown = self.ids.shown(found.layer, found.metadata.id);
-        let source = match contents {
-            Contents::Copy => Some(lower.open(&found.at, &OpenOptions::reading())?),
-            Contents::Leave => None,
-        };
-        // Nobody may meet half a copy: it gets its name when it is whole, or at least, where
-        // the upper has no unnamed files, the name of nothing that showed before.
-        let unnamed = upper.capabilities().contains(Capabilities::TEMPORARY);
-        let place: Cow<'_, VfsPath> = match unnamed {
-            true => Cow::Borrowed(parent),
-            false => Cow::Owned(temporary_name(parent)?),
-        };
-        let options = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .temporary(unnamed)
-            .create_new(!unnamed)
-            .mode(found.metadata.mode)
-            .owner(found.metadata.owner);
-        let copy = upper.open(&place, &options)?;
-        let filled = (|| {
-            if let Some(source) = &source {
-                copy_contents(&**source, &*copy, found.metadata.len)?;
-            }
-            copy.set_metadata(&all_of(&found.metadata))
-        })();
-        let named = filled.and_then(|()| match unnamed {
-            true => copy.link_to(path),
-            false => upper.rename(&place, path, crate::options::RenameMode::NoReplace),
-        });
-        if let Err(error) = named {
-            if !unnamed {
-                // The first error is the one to tell.
-                let _ = upper.remove_file(&place);
-            }
-            return Err(error);
-        }
-        self.copy_attributes(lower, &found.at, path)?;
-        let id = copy.metadata()?.id;
-        self.ids.insert(id, shown);
-        // Naming and attributes moved the times of the copy's parent only; put them back.
-        self.restore_times(path, Some(parent_metadata))?;
-        self.copied.remember(shown, Arc::from(copy));
-        Ok(())
-    }
-
-    /// Copies a file that has lost its name, for a handle that wants to write to it.
-    pub(super) fn copy_unnamed(
-        &self,
-        source: &dyn File,
-        shown: crate::metadata::FileId,
-    ) -> BackendResult<Arc<dyn File>> {
-        let upper = &*self.upper()?.fs;
-        let metadata = source.metadata()?;
-        let options = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .temporary(true)
-            .mode(metadata.mode)
-            .owner(metadata.owner);
-        let copy = upper.open(VfsPath::root(), &options)?;
-        copy_contents(source, &*copy, metadata.len)?;
-        copy.set_metadata(&all_of(&metadata))?;
-        self.ids.insert(copy.metadata()?.id, shown);
-        let copy: Arc<dyn File> = Arc::from(copy);
-        self.copied.remember(shown, Arc::clone(&copy));
-        Ok(copy)
-    }
-
-    /// Copies extended attributes that are the user's.
-    fn copy_attributes(
-        &self,
-        lower: &dyn FileSystem,
-        from: &VfsPath,
-        to: &VfsPath,
-    ) -> BackendResult<()> {
-        let upper = &*self.upper()?.fs;
-        for name in lower.xattrs(from)? {
-            if name.starts_with(RESERVED) {
-                continue;
-            }
-            let value = lower.xattr(from, &name)?;
-            match upper.set_xattr(to, &name, &value, XattrMode::Set) {
-                // Namespaces that only the privileged may write (`security.`, `trusted.`), or
-                // that the upper does not know: better a copy without than no write at all.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::OperationNotPermitted
-                            | ErrorKind::PermissionDenied
-                            | ErrorKind::Unsupported
-                    ) => {}
-                answer => answer?,
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
-/// A name in a directory for the time of one operation.
-pub(super) fn temporary_name(directory: &VfsPath) -> BackendResult<VfsPathBuf> {
-    use std::hash::{BuildHasher, RandomState};
-    let random = RandomState::new().hash_one(0);
-    directory.join_name(format!(".strata-{random:016x}").as_bytes())
+pub(super) fn is_refusal(error: &BackendError) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unsupported | ErrorKind::OperationNotPermitted | ErrorKind::PermissionDenied
+    )
 }
 
-/// Everything that a change can carry, as it is.
-pub(super) fn all_of(metadata: &Metadata) -> MetadataChange {
-    let change = MetadataChange::new()
-        .owner(metadata.owner)
+/// Sets mode, owner and times as they are on the lower file. An owner that the process may not
+/// give is left out.
+pub(super) fn set_like(
+    metadata: &Metadata,
+    made: Owner,
+    set: impl Fn(&MetadataChange) -> BackendResult<()>,
+) -> BackendResult<()> {
+    let mut change = MetadataChange::new()
         .accessed(TimeChange::At(metadata.accessed))
         .modified(TimeChange::At(metadata.modified));
-    match metadata.is_symlink() {
-        true => change,
-        // After the owner: a change of owner may clear the set-user-id bit.
-        false => change.mode(metadata.mode),
+    if !metadata.is_symlink() {
+        change = change.mode(metadata.mode);
+    }
+    if made == metadata.owner {
+        return set(&change);
+    }
+    match set(&change.owner(metadata.owner)) {
+        Err(error) if error.kind() == ErrorKind::OperationNotPermitted => set(&change),
+        answer => answer,
     }
 }
 
-/// Copies the bytes, and leaves holes where the source has them.
+/// Copies contents, leaving holes where there are holes.
 pub(super) fn copy_contents(from: &dyn File, to: &dyn File, len: u64) -> BackendResult<()> {
-    let mut piece = vec![0; PIECE.min(usize::try_from(len).unwrap_or(PIECE)).max(1)];
+    let mut buffer = Vec::new();
     let mut at = 0;
     while at < len {
-        at = match from.seek(at, Seek::Data) {
-            Ok(data) => data,
+        let start = match from.seek(at, Seek::Data) {
+            Ok(start) => start,
             Err(error) if error.kind() == ErrorKind::NoSuchOffset => break,
-            Err(error) => return Err(error),
+            Err(_) => at,
         };
-        let hole = from.seek(at, Seek::Hole)?;
-        while at < hole {
-            let want = piece.len().min(usize::try_from(hole - at).unwrap_or(usize::MAX));
-            let count = from.read_at(&mut piece[..want], at)?;
-            if count == 0 {
-                break;
-            }
-            let mut done = 0;
-            while done < count {
-                done += to.write_at(&piece[done..count], at + done as u64)?;
-            }
-            at += count as u64;
-        }
-        if at < hole {
-            break; // it became shorter meanwhile
-        }
+        let end = from.seek(start, Seek::Hole).unwrap_or(len).min(len).max(start + 1);
+        copy_range(from, to, start, end, &mut buffer)?;
+        at = end;
     }
     to.set_len(len)
+}
+
+fn copy_range(
+    from: &dyn File,
+    to: &dyn File,
+    mut at: u64,
+    end: u64,
+    buffer: &mut Vec<u8>,
+) -> BackendResult<()> {
+    while at < end {
+        let step = (end - at).min(PIECE as u64);
+        let shared = from.bytes_at(at..at + step)?;
+        let piece = match &shared {
+            Some(bytes) => &bytes[..],
+            None => {
+                buffer.resize(step as usize, 0);
+                let count = from.read_at(buffer, at)?;
+                &buffer[..count]
+            }
+        };
+        if piece.is_empty() {
+            return Ok(()); // shorter than it said: cut meanwhile
+        }
+        let mut written = 0;
+        while written < piece.len() {
+            written += to.write_at(&piece[written..], at + written as u64)?;
+        }
+        at += piece.len() as u64;
+    }
+    Ok(())
 }

@@ -1,54 +1,69 @@
-//! File ids that are unique across layers and survive a copy-up.
+//! File ids across layers, and across copy-up.
+//!
+//! The top layer's ids are shown as they are, those of each other layer through a bijection of
+//! their own. A copied-up file keeps showing the id that it had: the table from its id in the
+//! upper layer to its origin lives as long as the overlay.
 
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use papaya::HashMap;
 
-use crate::metadata::{FileId, Metadata};
+use crate::metadata::FileId;
 use crate::mount::mix;
+use crate::path::VfsPathBuf;
 
-/// Which lower file each copied-up upper file was, by ids.
-#[derive(Default)]
-pub(super) struct Origins {
-    any: AtomicBool,
-    map: HashMap<FileId, FileId, BuildHasherDefault<DefaultHasher>>,
+/// Where a file of the upper layer came from.
+#[derive(Debug)]
+pub(super) struct Origin {
+    /// The id it showed before it was copied up. A file that had several names has none: the
+    /// other names keep showing the old file, so this one must not look like it.
+    pub(super) id: Option<FileId>,
+    /// Its path in the layers beneath.
+    pub(super) path: VfsPathBuf,
 }
 
-impl Origins {
-    /// Remembers that the upper file `upper` is the file shown as `shown`.
-    pub(super) fn insert(&self, upper: FileId, shown: FileId) {
-        self.map.pin().insert(upper, shown);
-        self.any.store(true, Ordering::Release);
-    }
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    any: AtomicBool,
+    origins: HashMap<FileId, Arc<Origin>>,
+}
 
-    /// Forgets an upper file that is gone: its number may come again.
-    pub(super) fn remove(&self, upper: FileId) {
-        if self.any.load(Ordering::Acquire) {
-            self.map.pin().remove(&upper);
-        }
-    }
-
-    /// The id that users see of a file in a layer. A union without an upper numbers its layers
-    /// alike: the top one keeps its ids.
+impl Ids {
+    /// What a file of layer `layer` shows as its id.
     #[inline]
     pub(super) fn shown(&self, layer: usize, id: FileId) -> FileId {
-        if layer == 0 && self.any.load(Ordering::Acquire) {
-            return self.map.pin().get(&id).copied().unwrap_or(id);
+        if layer > 0 {
+            return mix(layer as u64, id);
         }
-        mix(layer as u64, id)
+        if !self.any.load(Ordering::Acquire) {
+            return id;
+        }
+        self.origins.pin().get(&id).and_then(|origin| origin.id).unwrap_or(id)
     }
 
-    /// Whether any upper file is shown under another id.
-    pub(super) fn is_any(&self) -> bool {
+    /// Whether any file was copied up.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
         self.any.load(Ordering::Acquire)
     }
 
-    /// A directory's links are not counted: one layer's number would be wrong, and a program
-    /// that believes it overlooks directories of the other layers.
-    #[inline]
-    pub(super) fn shown_metadata(&self, layer: usize, metadata: Metadata) -> Metadata {
-        let links = if metadata.is_dir() { 1 } else { metadata.links };
-        Metadata { id: self.shown(layer, metadata.id), links, ..metadata }
+    pub(super) fn origin(&self, id: FileId) -> Option<Arc<Origin>> {
+        if !self.any() {
+            return None;
+        }
+        self.origins.pin().get(&id).cloned()
+    }
+
+    pub(super) fn insert(&self, id: FileId, origin: Origin) {
+        self.origins.pin().insert(id, Arc::new(origin));
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// A new file has this id: what had it before is gone.
+    pub(super) fn forget(&self, id: FileId) {
+        if self.any() {
+            self.origins.pin().remove(&id);
+        }
     }
 }

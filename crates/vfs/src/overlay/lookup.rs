@@ -1,205 +1,318 @@
-//! Which layer holds what a path names.
+//! Finding what a path shows.
 
 use std::borrow::Cow;
 
-use crate::error::{BackendResult, ErrorKind};
+use crate::backend::{Capabilities, FileSystem};
+use crate::error::{BackendError, BackendResult, ErrorKind};
 use crate::metadata::{FileType, Metadata};
-use crate::path::VfsPath;
+use crate::path::{VfsPath, VfsPathBuf};
 
-use super::Overlay;
+use super::State;
 
-/// A hit: the layer (0 is the upper where there is one), the path in it, what is known there.
-pub(super) struct Found<'p> {
+/// What a path shows, and where.
+pub(super) struct Hit<'p> {
     pub(super) layer: usize,
-    pub(super) at: Cow<'p, VfsPath>,
+    /// By which the layer knows it.
+    pub(super) path: Cow<'p, VfsPath>,
+    /// As the layer answers it.
     pub(super) metadata: Metadata,
 }
 
-impl Overlay {
-    /// Asks the layers from the top; the first that has the name, or hides it, decides.
-    #[inline]
-    pub(super) fn find<'p>(&self, path: &'p VfsPath) -> BackendResult<Found<'p>> {
-        self.find_from(0, Cow::Borrowed(path), path)
+pub(super) enum Probe<'p> {
+    Hit(Hit<'p>),
+    /// No layer shows the name. `whiteout`: because the top layer hides it by a whiteout of
+    /// its own.
+    Missing {
+        whiteout: bool,
+    },
+    /// Something that is no directory stands in the way in some layer: whatever the layers
+    /// beneath have is hidden, and which error it is takes a walk to say.
+    Blocked,
+}
+
+impl Hit<'_> {
+    pub(super) fn file_type(&self) -> FileType {
+        self.metadata.file_type
     }
 
-    /// Whether a path of the layer `first` shows something, asked from that layer down.
-    pub(super) fn shows_from(&self, first: usize, path: &VfsPath) -> BackendResult<bool> {
-        Ok(self.metadata_from(first, path)?.is_some())
+    pub(super) fn is_dir(&self) -> bool {
+        self.metadata.is_dir()
+    }
+}
+
+impl Probe<'_> {
+    /// Whether the answer came from the top layer alone.
+    #[inline]
+    pub(super) fn is_from_top(&self) -> bool {
+        matches!(self, Probe::Hit(Hit { layer: 0, .. }))
+    }
+}
+
+impl State {
+    /// Asks the layers in turn. Lookups that hold no lock call it through
+    /// [`Tree::look`](super::tree::Tree::look).
+    #[inline]
+    pub(super) fn probe<'p>(&self, path: &'p VfsPath) -> BackendResult<Probe<'p>> {
+        self.probe_from(0, Cow::Borrowed(path))
     }
 
+    /// Asks the layers from `first` on, which knows the path as `path`.
     #[inline]
-    fn find_from<'p>(
+    pub(super) fn probe_from<'p>(
         &self,
         first: usize,
-        mut at: Cow<'p, VfsPath>,
-        whole: &VfsPath,
-    ) -> BackendResult<Found<'p>> {
-        for (layer, here) in self.layers.iter().enumerate().skip(first) {
-            match here.fs.metadata(&at) {
-                Ok(metadata) if metadata.file_type == FileType::Whiteout => break,
-                Ok(metadata) => return Ok(Found { layer, at, metadata }),
-                Err(error) => self.goes_on(error, layer, first, whole)?,
+        mut path: Cow<'p, VfsPath>,
+    ) -> BackendResult<Probe<'p>> {
+        for layer in first..self.layers.len() {
+            match self.layers[layer].fs.metadata(&path) {
+                Ok(Metadata { file_type: FileType::Whiteout, .. }) => {
+                    return Ok(Probe::Missing { whiteout: layer == 0 });
+                }
+                Ok(metadata) => return Ok(Probe::Hit(Hit { layer, path, metadata })),
+                Err(error) => match error.kind() {
+                    ErrorKind::NotFound => {}
+                    ErrorKind::NotADirectory | ErrorKind::SymlinkInPath => {
+                        return Ok(Probe::Blocked);
+                    }
+                    _ => return Err(error),
+                },
             }
-            match here.below(at) {
-                Some(below) => at = below,
+            match self.layers[layer].remaps.map(path) {
+                Some(beneath) => path = beneath,
                 None => break,
             }
         }
-        Err(ErrorKind::NotFound.into())
+        Ok(Probe::Missing { whiteout: false })
     }
 
-    /// Whether a layer that failed lets the layers below it be asked.
-    #[inline]
-    pub(super) fn goes_on(
-        &self,
-        error: crate::BackendError,
-        layer: usize,
-        first: usize,
-        whole: &VfsPath,
-    ) -> BackendResult<()> {
-        match error.kind() {
-            ErrorKind::NotFound => Ok(()),
-            ErrorKind::SymlinkInPath if layer == 0 => Err(error),
-            // Something in this layer stands where the path wants a directory. Whether it is
-            // a file, a link, a whiteout or hidden itself is for the walk to say.
-            ErrorKind::NotADirectory | ErrorKind::SymlinkInPath if first == 0 => {
-                Err(self.why_missing(whole))
-            }
-            _ => Err(error),
+    /// What the path shows; for callers that hold the tree.
+    pub(super) fn find<'p>(&self, path: &'p VfsPath) -> BackendResult<Hit<'p>> {
+        match self.probe(path)? {
+            Probe::Hit(hit) => Ok(hit),
+            Probe::Missing { .. } => Err(ErrorKind::NotFound.into()),
+            Probe::Blocked => Err(self.explain(path)),
         }
     }
 
-    /// Why a path cannot be reached, looked at name by name.
+    /// As [`find`](Self::find), for callers that hold no lock.
+    #[inline]
+    pub(super) fn lookup<'p>(&self, path: &'p VfsPath) -> BackendResult<Hit<'p>> {
+        let probe = self
+            .tree
+            .look(|| self.probe(path), |answer| answer.as_ref().is_ok_and(Probe::is_from_top))?;
+        match probe {
+            Probe::Hit(hit) => Ok(hit),
+            Probe::Missing { .. } => Err(ErrorKind::NotFound.into()),
+            Probe::Blocked => {
+                let _shared = self.tree.shared();
+                self.find(path)
+            }
+        }
+    }
+
+    /// As [`lookup`](Self::lookup), where nothing is an answer as well.
+    pub(super) fn lookup_any<'p>(&self, path: &'p VfsPath) -> BackendResult<Option<Hit<'p>>> {
+        match self.lookup(path) {
+            Ok(hit) => Ok(Some(hit)),
+            // A missing directory above is the caller's concern: it looks at the parent.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Which error a blocked path is: walks down to the first name that is no directory.
     #[cold]
-    fn why_missing(&self, path: &VfsPath) -> crate::BackendError {
-        for ancestor in path.ancestors().skip(1) {
-            match self.find(ancestor).map(|found| found.metadata.file_type) {
-                Ok(FileType::Directory) => {}
-                Ok(FileType::Symlink) => return ErrorKind::SymlinkInPath.into(),
-                Ok(_) => return ErrorKind::NotADirectory.into(),
+    pub(super) fn explain(&self, path: &VfsPath) -> BackendError {
+        for directory in path.ancestors() {
+            match self.probe(directory) {
+                Ok(Probe::Hit(hit)) => match hit.file_type() {
+                    FileType::Directory => {}
+                    FileType::Symlink => return ErrorKind::SymlinkInPath.into(),
+                    _ => return ErrorKind::NotADirectory.into(),
+                },
+                Ok(_) => return ErrorKind::NotFound.into(),
                 Err(error) => return error,
             }
         }
         ErrorKind::NotFound.into()
     }
 
-    /// Whether the name is visible. The last layer is asked without wanting to know more.
-    pub(super) fn is_there(&self, path: &VfsPath) -> BackendResult<bool> {
-        let mut at = Cow::Borrowed(path);
-        let last = self.layers.len() - 1;
-        for (layer, here) in self.layers.iter().enumerate() {
-            if layer == last && !here.has_whiteouts {
-                return match here.fs.exists(&at) {
-                    Err(error) if error.kind() == ErrorKind::SymlinkInPath && layer > 0 => {
-                        self.found_or_not(path)
-                    }
-                    answer => answer,
-                };
-            }
-            match here.fs.metadata(&at) {
-                Ok(metadata) => return Ok(metadata.file_type != FileType::Whiteout),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(_) => return self.found_or_not(path),
-            }
-            match here.below(at) {
-                Some(below) => at = below,
-                None => return Ok(false),
-            }
-        }
-        Ok(false)
+    #[inline]
+    pub(super) fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
+        let hit = self.lookup(path)?;
+        Ok(self.shown(hit.layer, hit.metadata))
     }
 
-    #[cold]
-    fn found_or_not(&self, path: &VfsPath) -> BackendResult<bool> {
-        match self.find(path) {
-            Ok(_) => Ok(true),
-            Err(error) => match error.kind() {
-                ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(false),
-                _ => Err(error),
+    /// A layer's metadata as the overlay shows it. A directory's links are not counted: one
+    /// layer's number would be wrong, and a program that believes it overlooks directories of
+    /// the other layers.
+    #[inline]
+    pub(super) fn shown(&self, layer: usize, mut metadata: Metadata) -> Metadata {
+        metadata.id = self.ids.shown(layer, metadata.id);
+        if metadata.is_dir() {
+            metadata.links = 1;
+        }
+        metadata
+    }
+
+    /// Asks the last layer whether it has the name instead of what it has.
+    #[inline]
+    pub(super) fn exists(&self, path: &VfsPath) -> BackendResult<bool> {
+        let answer = self
+            .tree
+            .look(|| self.probe_existence(path), |answer| matches!(answer, Ok(Existence::InTop)))?;
+        match answer {
+            Existence::InTop | Existence::Beneath => Ok(true),
+            Existence::Nowhere => Ok(false),
+            Existence::Blocked => match self.lookup(path) {
+                Ok(_) => Ok(true),
+                Err(error) => match error.kind() {
+                    ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(false),
+                    _ => Err(error),
+                },
             },
         }
     }
 
-    /// The layers that a directory merges, from the top, with its path in each; the first is
-    /// where it was found.
-    pub(super) fn directory_layers<'p>(
-        &self,
-        found: Found<'p>,
-    ) -> BackendResult<Vec<(usize, Cow<'p, VfsPath>)>> {
-        let mut merged = Vec::new();
-        let (mut layer, mut at) = (found.layer, found.at);
-        loop {
-            match self.layers[layer].fs.metadata(&at).map(|metadata| metadata.file_type) {
-                Ok(FileType::Directory) => merged.push((layer, at.clone())),
-                Ok(_) => break,
+    #[inline]
+    fn probe_existence(&self, path: &VfsPath) -> BackendResult<Existence> {
+        let Some((last, above)) = self.layers.split_last() else {
+            return Ok(Existence::Nowhere);
+        };
+        let mut path = Cow::Borrowed(path);
+        for (index, layer) in above.iter().enumerate() {
+            match layer.fs.metadata(&path) {
+                Ok(metadata) => {
+                    return Ok(match (metadata.file_type, index) {
+                        (FileType::Whiteout, _) => Existence::Nowhere,
+                        (_, 0) => Existence::InTop,
+                        _ => Existence::Beneath,
+                    });
+                }
                 Err(error) => match error.kind() {
                     ErrorKind::NotFound => {}
-                    // Something that is no directory stands above it in that layer.
-                    ErrorKind::NotADirectory | ErrorKind::SymlinkInPath => break,
+                    ErrorKind::NotADirectory | ErrorKind::SymlinkInPath => {
+                        return Ok(Existence::Blocked);
+                    }
                     _ => return Err(error),
                 },
             }
-            match self.layers[layer].below(at) {
-                Some(below) if layer + 1 < self.layers.len() => (layer, at) = (layer + 1, below),
-                _ => break,
+            match layer.remaps.map(path) {
+                Some(beneath) => path = beneath,
+                None => return Ok(Existence::Nowhere),
             }
         }
-        Ok(merged)
+        let found = match last.fs.exists(&path) {
+            Err(error) if error.kind() == ErrorKind::SymlinkInPath => {
+                return Ok(Existence::Blocked);
+            }
+            answer => answer?,
+        };
+        // To a layer a whiteout is something.
+        if !found || is_whiteout(&*last.fs, &path)? {
+            return Ok(Existence::Nowhere);
+        }
+        Ok(if above.is_empty() { Existence::InTop } else { Existence::Beneath })
     }
-}
 
-impl Overlay {
-    /// What an overlay without an upper answers to a change: `ReadOnly`, unless the way to the
-    /// name is broken.
-    #[cold]
-    pub(super) fn refuse<T>(&self, path: &VfsPath) -> BackendResult<T> {
-        if let Some(parent) = path.parent() {
-            match self.find(parent)?.metadata.file_type {
-                FileType::Directory => {}
-                FileType::Symlink => return Err(ErrorKind::SymlinkInPath.into()),
-                _ => return Err(ErrorKind::NotADirectory.into()),
+    /// By which name the layers beneath the upper one know what is at `path`, and what merges
+    /// with it; `None` when nothing does.
+    pub(super) fn beneath<'p>(&self, path: &'p VfsPath) -> Option<Cow<'p, VfsPath>> {
+        self.layers[0].remaps.map(Cow::Borrowed(path))
+    }
+
+    /// Which name of the layers beneath would show at `path` if the upper layer had nothing
+    /// there.
+    pub(super) fn covered<'p>(&self, path: &'p VfsPath) -> Option<Cow<'p, VfsPath>> {
+        let Some((parent, name)) = path.split_last() else { return Some(Cow::Borrowed(path)) };
+        match self.beneath(parent)? {
+            Cow::Borrowed(_) => Some(Cow::Borrowed(path)),
+            Cow::Owned(mut beneath) => {
+                beneath.push_path(VfsPath::from_normal(name));
+                Some(Cow::Owned(beneath))
             }
         }
+    }
+
+    /// Whether a whiteout is needed to hide `path`: the layers beneath have something that
+    /// would show there.
+    pub(super) fn is_covering(&self, path: &VfsPath) -> BackendResult<bool> {
+        match self.covered(path) {
+            Some(beneath) => Ok(matches!(self.probe_from(1, beneath)?, Probe::Hit(_))),
+            None => Ok(false),
+        }
+    }
+
+    /// Where a file of the layers beneath shows now, if it still does.
+    pub(super) fn whereabouts(&self, beneath: &VfsPath) -> BackendResult<Option<VfsPathBuf>> {
+        for path in self.layers[0].remaps.unmap(beneath) {
+            if let Probe::Hit(hit) = self.probe(&path)?
+                && hit.layer > 0
+            {
+                return Ok(Some(path));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Checks that the directory of a name that is to be made is one.
+    pub(super) fn check_parent(&self, path: &VfsPath) -> BackendResult<()> {
+        let Some(parent) = path.parent() else { return Ok(()) };
+        match self.find(parent)?.file_type() {
+            FileType::Directory => Ok(()),
+            FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
+            _ => Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+
+    /// The upper layer; without one the error for a change at `path`. The contract lets the
+    /// errors of a broken path come before `ReadOnly`.
+    pub(super) fn upper(&self, path: &VfsPath) -> BackendResult<&dyn FileSystem> {
+        if self.writable {
+            return Ok(self.top());
+        }
+        self.check_parent(path)?;
         Err(ErrorKind::ReadOnly.into())
     }
+
+    /// Checks that the upper layer can do what a call needs.
+    pub(super) fn needs(&self, capability: Capabilities) -> BackendResult<()> {
+        match self.capabilities.contains(capability) {
+            true => Ok(()),
+            false => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// Calls the layer that shows the path.
+    pub(super) fn reading<T>(
+        &self,
+        path: &VfsPath,
+        read: impl Fn(&dyn FileSystem, &VfsPath) -> BackendResult<T>,
+    ) -> BackendResult<T> {
+        self.tree.look(
+            || {
+                let hit = self.find(path)?;
+                read(&*self.layers[hit.layer].fs, &hit.path)
+            },
+            |_| false,
+        )
+    }
 }
 
-/// The lower layers alone, by their own paths: what was there before the upper changed it.
-impl Overlay {
-    pub(super) fn lower_metadata(&self, path: &VfsPath) -> BackendResult<Option<Metadata>> {
-        self.metadata_from(1, path)
-    }
+enum Existence {
+    InTop,
+    Beneath,
+    Nowhere,
+    Blocked,
+}
 
-    fn metadata_from(&self, first: usize, path: &VfsPath) -> BackendResult<Option<Metadata>> {
-        match self.find_from(first, Cow::Borrowed(path), path) {
-            Ok(found) => Ok(Some(found.metadata)),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::SymlinkInPath
-                ) =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+fn is_whiteout(fs: &dyn FileSystem, path: &VfsPath) -> BackendResult<bool> {
+    if !fs.capabilities().contains(Capabilities::WHITEOUTS) {
+        return Ok(false);
     }
-
-    pub(super) fn lower_names(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
-        let found = match self.find_from(1, Cow::Borrowed(path), path) {
-            Ok(found) if found.metadata.is_dir() => found,
-            _ => return Ok(Vec::new()),
-        };
-        let mut hidden = std::collections::HashSet::new();
-        let mut names = Vec::new();
-        for (layer, at) in self.directory_layers(found)? {
-            self.layers[layer].fs.read_dir(&at, &mut |entry| {
-                if hidden.insert(entry.name.to_vec()) && entry.file_type != FileType::Whiteout {
-                    names.push(entry.name.to_vec());
-                }
-                std::ops::ControlFlow::Continue(())
-            })?;
-        }
-        Ok(names)
+    match fs.metadata(path) {
+        Ok(metadata) => Ok(metadata.file_type == FileType::Whiteout),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
     }
 }

@@ -1,232 +1,376 @@
-//! A stack of layers as one file system: whiteouts, copy-up, renames.
+//! Several layers as one tree: the upper one takes all changes, the lower ones none.
 //!
-//! An [`OverlayFs`] shows an upper layer, which takes all changes, over lower layers, which it
-//! never changes; or, without an upper, a read-only union of its layers.
+//! [`OverlayFs`] shows the union of its layers. Without an upper layer it is a read-only union.
 //!
-//! # What it promises
-//! - The first layer from the top that has a name decides what the name is. Directories of
-//!   several layers merge; anything else hides what lies beneath it.
-//! - A removed lower name is hidden by a *whiteout*, a node of its own type in the upper (see
-//!   [`FileType::Whiteout`](crate::FileType::Whiteout)): no file name is reserved. No whiteout is made where no lower name
-//!   would show.
-//! - A directory made where a lower one was removed is *opaque*: nothing lower shows in it, at
-//!   any depth. A renamed lower directory is *redirected*: only the directory itself moves to
-//!   the upper. Both are marked by attributes named `user.overlay.*` on the upper's
-//!   directories. Through the overlay no attribute of such a name can be seen or set
-//!   (`OperationNotPermitted`). Character device 0:0, which is a whiteout on a disk, can be made
-//!   only where the upper layer tells the two apart.
-//! - *Copy-up*: a lower file moves to the upper at its first real change: the first write, cut,
-//!   allocation or change of metadata, or a rename or hard link. Opening it for writing copies
-//!   nothing, truncating it copies no bytes. The copy has its mode, owner, times, attributes
-//!   and holes, and appears in one step. Missing parents are made with their lower metadata.
-//! - A handle follows its file: one opened for reading before a copy-up sees what is written
-//!   after it, also when the name has moved or gone.
-//! - File ids do not change at copy-up. They hold for the life of the overlay.
-//! - Hard links: within the upper they are real. A lower file with several names is broken up
-//!   by a copy-up: the changed name gets its own copy, as in the kernel's overlayfs.
-//! - A failed operation leaves the tree as it was, but for copied-up parents, which look the
-//!   same.
+//! # What a path shows
+//! - The topmost layer that has the name decides. A whiteout, and anything that is no
+//!   directory, hides the name and all below it in the layers beneath.
+//! - Directories of the same name merge, down to the first layer that has something else there
+//!   or whose directory is opaque. Owner, mode, times and attributes are the topmost one's.
+//! - A directory made where one was removed is opaque: nothing of the old one comes back. What
+//!   is below an opaque directory is hidden at any depth.
+//! - File ids of different layers do not meet (but for a 64-bit accident), and copying a file
+//!   up does not change the id that it shows, for the life of the overlay.
 //!
-//! # Layers that change underneath
-//! Lower layers may be changed by others; what they show then shows here. Changing the upper
-//! other than through its overlay is undefined as to what shows, but harmless.
+//! # What a change does
+//! - The first real change of a lower file copies it up: contents with their holes, mode,
+//!   owner, times and extended attributes, below directories that are copied likewise. Real
+//!   changes are a write, a new length, reserved storage, and a change of metadata; opening for
+//!   writing is none. Opening with `truncate` is one, but copies no contents.
+//! - A copy-up is atomic: the name shows the lower file or the whole copy. Directories that
+//!   receive a copy keep their times. An owner that the process may not give is left out.
+//! - Every handle follows its file: one opened before the copy-up reads what is written after
+//!   it (in the kernel's own overlay it does not), also when the name has moved or is gone by
+//!   then. A write through a handle whose lower file has lost its name goes to a copy without
+//!   one.
+//! - Of a lower file with several names, a copy-up breaks off the one that was used, under a
+//!   new id; the other names keep the old contents. [`FileSystem::link`] copies up first, so
+//!   links made through the overlay are real.
+//! - Removing or renaming leaves a whiteout in the upper layer where a lower layer has the
+//!   name, in the same step, and nowhere else. A directory is empty when it looks empty.
+//! - Renaming a lower directory copies the directory alone and notes where its contents are (a
+//!   redirect), whatever its size.
+//! - Changing a lower layer by other ways while the overlay stands on it is allowed for new
+//!   names and for contents; names removed or renamed there may leave stale redirects and
+//!   whiteouts. The upper layer must not be changed by other ways.
+//!
+//! # How it is kept
+//! Whiteouts are [`NodeKind::Whiteout`](crate::NodeKind::Whiteout) in the upper layer: not a
+//! file of any name. Opaque and redirected directories carry `user.overlay.opaque` or
+//! `user.overlay.redirect`, and the upper layer's root `user.overlay.remaps` as soon as there
+//! is one. That namespace does not show, and setting a name in it is `OperationNotPermitted`.
+//! Character device 0:0, which is a whiteout on some layers, is refused by those. A lower layer
+//! may be the upper layer of another overlay: what it hides and redirects holds for the layers beneath it.
+//! For a moment a copy may stand in its directory as `.stratafs-` and a random number, which no
+//! listing shows; it stays behind if the process dies just then.
+//!
+//! # Watching
+//! A watch reports what is done through the overlay, in the thread that does it and before the
+//! call returns, and the reports of those lower layers that report, as far as nothing hides
+//! the name.
+//!
+//! # Cost
+//! A lookup asks the layers in turn until one answers, by the whole path: a hit costs what its
+//! layer costs and one miss for each layer above, a miss one probe for each layer. Neither
+//! allocates, takes a lock or writes memory that other threads read. Errors cost a walk along
+//! the path where something other than a directory stands in it.
 //!
 //! # Locks
-//! In this order: `trees` (read by changes of one name, written by renames and removals of
-//! directories); one of `names`, by hash of the path; `copied`; then whatever the layers lock.
-//! These are held across calls into the layers, which the rest of the library does not do: a
-//! copy-up is several calls that must not meet another change of the same name, and a layer
-//! never calls back into the overlay. Lookups, reads and listings take none.
+//! In this order, each optional:
+//! 1. `copying`: one file's copy-up, while its contents are copied.
+//! 2. `tree`: shared by whoever changes the upper layer in one step, held alone by who needs
+//!    several (directories that move or go, and their remaps).
+//! 3. `names`: the names that a call changes, in the order of their locks.
+//! 4. a handle's own `switching` lock comes before all of these; the records of copy-ups, the
+//!    edits of a remap table and the lists of watches after all.
+//!
+//! Locks are held across calls into the layers, against the general rule, because a change is
+//! decided by what several layers answer and must be made before the answers change. It cannot
+//! deadlock: a layer never calls back into what stands on it, and reports are made when no
+//! lock is held.
 
 mod apply;
+mod attributes;
 mod changes;
+mod copies;
 mod copy_up;
-mod fs;
+mod create;
 mod handle;
 mod ids;
+mod keep;
 mod lookup;
+mod lower_handle;
+mod merge;
+mod open;
 mod remaps;
+mod remove;
 mod rename;
-mod upper;
+mod rename_dir;
+mod tree;
+mod watch;
 
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use arc_swap::ArcSwap;
-use crossbeam_utils::CachePadded;
-
-use crate::backend::{Capabilities, File, FileSystem};
+use crate::backend::{Capabilities, DirEntry, File, FileSystem};
 use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::metadata::FileId;
+use crate::memory::watches::Watches;
+use crate::metadata::{Metadata, MetadataChange, Statfs};
+use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::path::VfsPath;
-use crate::sharded::{MAX_SHARDS, Sharded};
+use crate::sharded::Sharded;
+use crate::watch::{WatchGuard, WatchSink};
 
 pub use changes::{Change, ChangeKind};
+use copies::Copies;
+use ids::Ids;
 use remaps::Remaps;
+use tree::{NameLocks, Tree};
 
-/// A stack of layers as one file system; see the module documentation.
+/// Several layers as one tree; see the module documentation for what it promises.
 ///
 /// ```
 /// use std::sync::Arc;
-/// use stratafs::{MemoryFs, OverlayFs, Vfs};
+/// use stratafs::{FileSystem, MemoryFs, OverlayFs, Vfs, VfsPath};
 /// let base = Arc::new(MemoryFs::new());
-/// let overlay = OverlayFs::builder().upper(Arc::new(MemoryFs::new())).lower(base).build()?;
+/// Vfs::with_root(OverlayFs::builder().upper(base.clone()).build()?).write("a", "shipped")?;
+///
+/// let overlay = OverlayFs::builder().upper(Arc::new(MemoryFs::new())).lower(base.clone()).build()?;
 /// let vfs = Vfs::with_root(overlay);
-/// vfs.write("new", "only in the upper layer")?;
+/// vfs.write("a", "mine")?;
+/// assert_eq!(vfs.read_to_string("a")?, "mine");
+/// assert_eq!(base.metadata(VfsPath::new(b"a")?)?.len, 7); // untouched
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct OverlayFs {
-    inner: Sharded<Overlay>,
+    state: Sharded<State>,
 }
 
-/// What handles keep alive.
-struct Overlay {
-    /// From the top; index 0 is the upper if there is one.
-    layers: Vec<Layer>,
-    writable: bool,
-    ids: ids::Origins,
-    trees: RwLock<()>,
-    names: [Mutex<()>; 64],
-    copied: Copied,
-}
-
-struct Layer {
-    fs: Arc<dyn FileSystem>,
-    remaps: ArcSwap<Remaps>,
-    /// Whether `remaps` has ever had an entry: what a lookup asks first.
-    any_remaps: AtomicBool,
-    has_whiteouts: bool,
-}
-
-impl Layer {
-    /// Where the layers below have what this layer has at a path; `None`: they are hidden.
-    #[inline]
-    fn below<'p>(&self, path: Cow<'p, VfsPath>) -> Option<Cow<'p, VfsPath>> {
-        if !self.any_remaps.load(Ordering::Acquire) {
-            return Some(path);
-        }
-        self.remaps.load().translate(path)
-    }
-}
-
-/// Files that were copied up while a handle on the lower file was open.
-struct Copied {
-    /// Moves at each such copy-up; a handle looks further only when it has.
-    generation: AtomicU64,
-    handles: Mutex<HashMap<FileId, Arc<dyn File>>>,
-    /// Open handles on lower files by hash of the file's id, one array for each thread group.
-    live: [CachePadded<handle::Live>; MAX_SHARDS],
-}
-
-/// Collects the layers of an [`OverlayFs`].
-#[derive(Default)]
+/// The layers of an [`OverlayFs`] to be.
+#[derive(Debug, Default)]
+#[must_use]
 pub struct OverlayBuilder {
     upper: Option<Arc<dyn FileSystem>>,
     lowers: Vec<Arc<dyn FileSystem>>,
 }
 
+struct Layer {
+    fs: Arc<dyn FileSystem>,
+    remaps: Remaps,
+}
+
+struct State {
+    /// Top-down.
+    layers: Vec<Layer>,
+    /// Whether the first layer takes changes.
+    writable: bool,
+    capabilities: Capabilities,
+    tree: Tree,
+    names: NameLocks,
+    copying: NameLocks,
+    ids: Ids,
+    copies: Copies,
+    watches: Arc<Watches>,
+    /// Tells this overlay's temporary names from all others.
+    token: u64,
+    next_spare: AtomicU64,
+}
+
 impl OverlayBuilder {
-    /// The layer that takes all changes. It must be writable and keep whiteouts and extended
-    /// attributes.
-    #[must_use]
+    /// The layer that takes all changes. Without one the overlay is read-only.
     pub fn upper(mut self, fs: Arc<dyn FileSystem>) -> Self {
         self.upper = Some(fs);
         self
     }
 
-    /// One more lower layer, beneath those already given.
-    #[must_use]
+    /// One more layer, beneath those given before.
     pub fn lower(mut self, fs: Arc<dyn FileSystem>) -> Self {
         self.lowers.push(fs);
         self
     }
 
-    /// Makes the overlay. Marks of opaque and renamed directories are read from each layer that
-    /// has any.
+    /// Puts the layers together. Costs one look at each layer's root, and a walk over the
+    /// directories of a layer that has been an upper one and holds opaque or renamed ones.
     ///
     /// # Errors
-    /// `InvalidArgument` without any layer; `Unsupported` when the upper lacks a capability,
-    /// which the cause names; what the layers meet.
+    /// - `InvalidArgument` without any layer.
+    /// - `Unsupported` when the upper layer cannot be written or lacks whiteouts or extended
+    ///   attributes; the cause names what is missing.
+    /// - `Corrupt` when a layer's redirects are damaged.
     pub fn build(self) -> BackendResult<OverlayFs> {
-        let writable = self.upper.is_some();
         if let Some(upper) = &self.upper {
-            let needed = Capabilities::WRITE | Capabilities::WHITEOUTS | Capabilities::XATTRS;
-            let missing = needed - upper.capabilities();
-            if !missing.is_empty() {
-                let names: Vec<_> = missing.iter_names().map(|(name, _)| name).collect();
-                let reason = format!("the upper layer lacks {}", names.join(" and "));
-                return Err(BackendError::new(ErrorKind::Unsupported, reason));
-            }
+            check_upper(upper.capabilities())?;
         }
-        let layers = self
-            .upper
-            .into_iter()
-            .chain(self.lowers)
-            .map(|fs| {
-                let remaps = Remaps::load(&*fs)?;
-                let any_remaps = AtomicBool::new(!remaps.is_empty());
-                let remaps = ArcSwap::from_pointee(remaps);
-                let has_whiteouts = fs.capabilities().contains(Capabilities::WHITEOUTS);
-                Ok(Layer { fs, remaps, any_remaps, has_whiteouts })
-            })
-            .collect::<BackendResult<Vec<_>>>()?;
+        let writable = self.upper.is_some();
+        let mut layers = Vec::with_capacity(self.lowers.len() + 1);
+        for fs in self.upper.into_iter().chain(self.lowers) {
+            let remaps = Remaps::load(&*fs)?;
+            layers.push(Layer { fs, remaps });
+        }
         if layers.is_empty() {
             return Err(BackendError::new(ErrorKind::InvalidArgument, "an overlay of no layers"));
         }
-        let copied = Copied {
-            generation: AtomicU64::new(0),
-            handles: Mutex::default(),
-            live: std::array::from_fn(|_| CachePadded::default()),
-        };
-        let overlay = Overlay {
-            layers,
-            writable,
-            ids: ids::Origins::default(),
-            trees: RwLock::default(),
-            names: std::array::from_fn(|_| Mutex::default()),
-            copied,
-        };
-        Ok(OverlayFs { inner: Sharded::new(overlay) })
+        let capabilities = capabilities(&layers, writable);
+        let token = RandomState::new().hash_one(layers.len());
+        Ok(OverlayFs {
+            state: Sharded::new(State {
+                layers,
+                writable,
+                capabilities,
+                tree: Tree::default(),
+                names: NameLocks::default(),
+                copying: NameLocks::default(),
+                ids: Ids::default(),
+                copies: Copies::default(),
+                watches: Arc::default(),
+                token,
+                next_spare: AtomicU64::new(0),
+            }),
+        })
     }
 }
 
+fn check_upper(has: Capabilities) -> BackendResult<()> {
+    use Capabilities as C;
+    let missing = (C::WRITE | C::WHITEOUTS | C::XATTRS) - has;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = missing.iter_names().map(|(name, _)| name).collect();
+    let text = format!("the upper layer lacks {}", names.join(" and "));
+    Err(BackendError::new(ErrorKind::Unsupported, text))
+}
+
+fn capabilities(layers: &[Layer], writable: bool) -> Capabilities {
+    use Capabilities as C;
+    let all = layers.iter().map(|layer| layer.fs.capabilities());
+    let any = all.clone().fold(C::empty(), C::union);
+    let every = all.fold(C::all(), C::intersection);
+    if !writable {
+        let reading = (any & (C::MODES | C::OWNERS | C::SPARSE | C::WATCH))
+            | (every & (C::STABLE_IDS | C::IMMUTABLE | C::DURABLE));
+        return reading;
+    }
+    let upper = layers[0].fs.capabilities();
+    let lent = C::WRITE
+        | C::HARD_LINKS
+        | C::SYMLINKS
+        | C::SPECIAL_NODES
+        | C::XATTRS
+        | C::MODES
+        | C::OWNERS
+        | C::SPARSE
+        | C::EXCHANGE
+        | C::TEMPORARY
+        | C::DURABLE;
+    (upper & lent) | C::WATCH
+}
+
 impl OverlayFs {
-    /// Starts with no layers.
+    /// A builder without layers.
     pub fn builder() -> OverlayBuilder {
         OverlayBuilder::default()
     }
 }
 
-impl Overlay {
-    fn is_writable(&self) -> bool {
-        self.writable
+impl State {
+    fn top(&self) -> &dyn FileSystem {
+        &*self.layers[0].fs
     }
-
-    /// The upper layer.
-    fn upper(&self) -> BackendResult<&Layer> {
-        if self.writable { Ok(&self.layers[0]) } else { Err(ErrorKind::ReadOnly.into()) }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for OverlayFs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let layers: Vec<_> = self.inner.layers.iter().map(|layer| &layer.fs).collect();
-        f.debug_struct("OverlayFs")
-            .field("writable", &self.inner.writable)
-            .field("layers", &layers)
-            .finish()
+        self.state.fmt(f)
     }
 }
 
-impl fmt::Debug for Overlay {
+impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Overlay")
+        let layers: Vec<_> = self.layers.iter().map(|layer| &layer.fs).collect();
+        f.debug_struct("OverlayFs")
+            .field("layers", &layers)
+            .field("writable", &self.writable)
+            .finish_non_exhaustive()
+    }
+}
+
+impl FileSystem for OverlayFs {
+    fn capabilities(&self) -> Capabilities {
+        self.state.capabilities
+    }
+
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+        open::open(&self.state, path, options)
+    }
+
+    #[inline]
+    fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
+        self.state.metadata(path)
+    }
+
+    #[inline]
+    fn exists(&self, path: &VfsPath) -> BackendResult<bool> {
+        self.state.exists(path)
+    }
+
+    fn read_dir(
+        &self,
+        path: &VfsPath,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> BackendResult<()> {
+        self.state.read_dir(path, visit)
+    }
+
+    fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
+        self.state.reading(path, |fs, path| fs.read_link(path))
+    }
+
+    fn create(&self, path: &VfsPath, node: &NewNode<'_>) -> BackendResult<Metadata> {
+        self.state.create(path, node)
+    }
+
+    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+        self.state.link(from, to)
+    }
+
+    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()> {
+        self.state.rename(from, to, mode)
+    }
+
+    fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
+        self.state.remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        self.state.remove_dir(path)
+    }
+
+    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
+        self.state.set_metadata(path, change)
+    }
+
+    fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
+        self.state.xattr(path, name)
+    }
+
+    fn xattrs(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
+        self.state.xattrs(path)
+    }
+
+    fn set_xattr(
+        &self,
+        path: &VfsPath,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> BackendResult<()> {
+        self.state.set_xattr(path, name, value, mode)
+    }
+
+    fn remove_xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<()> {
+        self.state.remove_xattr(path, name)
+    }
+
+    fn statfs(&self) -> BackendResult<Statfs> {
+        let room = self.state.top().statfs()?;
+        match self.state.writable {
+            true => Ok(room),
+            false => Ok(Statfs { free: 0, available: 0, files_free: 0, ..room }),
+        }
+    }
+
+    fn sync(&self) -> BackendResult<()> {
+        match self.state.writable {
+            true => self.state.top().sync(),
+            false => Ok(()),
+        }
+    }
+
+    fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
+        self.state.watch(path, sink)
     }
 }

@@ -1,184 +1,198 @@
-//! Renames: files are copied up first, lower directories are redirected instead of copied.
+//! Renaming: the rules, and files. Directories are in `rename_dir`.
 
-use std::borrow::Cow;
-
+use crate::backend::Capabilities;
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::FileType;
-use crate::options::{RenameMode, XattrMode};
+use crate::options::RenameMode;
 use crate::path::VfsPath;
+use crate::watch::WatchKind;
 
-use super::Overlay;
+use super::State;
 use super::copy_up::Contents;
-use super::lookup::Found;
-use super::remaps::{ORIGIN, attribute};
+use super::lookup::Hit;
 
-impl Overlay {
-    /// The caller holds `trees` for writing.
+/// What is left to do after the rules.
+enum Verdict {
+    Nothing,
+    Rename,
+}
+
+impl State {
     pub(super) fn rename(
         &self,
         from: &VfsPath,
         to: &VfsPath,
         mode: RenameMode,
     ) -> BackendResult<()> {
+        self.upper(from)?;
         if from.is_root() || to.is_root() {
             return Err(ErrorKind::Busy.into());
         }
-        if mode == RenameMode::Whiteout {
-            return Err(ErrorKind::Unsupported.into());
+        match mode {
+            // Whiteouts are the overlay's own.
+            RenameMode::Whiteout => return Err(ErrorKind::Unsupported.into()),
+            RenameMode::Exchange => self.needs(Capabilities::EXCHANGE)?,
+            RenameMode::Replace | RenameMode::NoReplace => {}
         }
-        let source = self.find(from)?;
-        let target = match self.find(to) {
-            Ok(found) => Some(found),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.parent_must_be_directory(to)?;
-                None
-            }
-            Err(error) => return Err(error),
-        };
-        if mode == RenameMode::Exchange && target.is_none() {
-            return Err(ErrorKind::NotFound.into());
-        }
-        let below = |a: &VfsPath, b: &VfsPath| a != b && a.starts_with(b);
-        if below(to, from) || (mode == RenameMode::Exchange && below(from, to)) {
-            return Err(ErrorKind::InvalidArgument.into());
-        }
-        if let Some(target) = &target {
-            if mode == RenameMode::NoReplace {
-                return Err(ErrorKind::AlreadyExists.into());
-            }
-            let shown = |found: &Found<'_>| self.ids.shown(found.layer, found.metadata.id);
-            let same =
-                from == to || (shown(&source) == shown(target) && source.layer == target.layer);
-            // Two lower names of one file become two files when one is changed; a rename of
-            // one onto the other still finds them one.
-            if same {
+        let done = loop {
+            // What would fail, or does nothing, copies nothing.
+            let (source, target) = {
+                let _shared = self.tree.shared();
+                self.rename_ends(from, to)?
+            };
+            if let Verdict::Nothing = judge(from, to, mode, &source, target.as_ref())? {
                 return Ok(());
             }
-            if mode != RenameMode::Exchange {
-                match (source.metadata.is_dir(), target.metadata.is_dir()) {
-                    (false, true) => return Err(ErrorKind::IsADirectory.into()),
-                    (true, false) => return Err(ErrorKind::NotADirectory.into()),
-                    (true, true) => self.must_be_empty(to)?,
-                    (false, false) => {}
+            if source.is_dir() || target.as_ref().is_some_and(Hit::is_dir) {
+                if let Some(done) = self.rename_dir(from, to, mode)? {
+                    break done;
                 }
+                continue;
+            }
+            if source.layer > 0 {
+                self.copy_up(from, Contents::All)?;
+            }
+            if mode == RenameMode::Exchange && target.is_some_and(|target| target.layer > 0) {
+                self.copy_up(to, Contents::All)?;
+            }
+            if let Some(done) = self.rename_file(from, to, mode)? {
+                break done;
+            }
+        };
+        if let Verdict::Rename = done {
+            self.watches.report(WatchKind::Removed, from);
+            self.watches.report(WatchKind::Created, to);
+            if mode == RenameMode::Exchange {
+                self.watches.report(WatchKind::Removed, to);
+                self.watches.report(WatchKind::Created, from);
             }
         }
-        self.bring_up(from, &source)?;
-        match target {
-            Some(target) if mode == RenameMode::Exchange => {
-                self.bring_up(to, &target)?;
-                self.exchange(from, to)
-            }
-            target => self.replace(from, to, &source, target),
-        }
-    }
-
-    fn parent_must_be_directory(&self, path: &VfsPath) -> BackendResult<()> {
-        let parent = self.find(path.parent().unwrap_or(path))?;
-        match parent.metadata.file_type {
-            FileType::Directory => Ok(()),
-            FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
-            _ => Err(ErrorKind::NotADirectory.into()),
-        }
-    }
-
-    /// Copies up what is to be renamed, and writes down where its lower part is.
-    fn bring_up(&self, path: &VfsPath, found: &Found<'_>) -> BackendResult<()> {
-        if found.layer > 0 {
-            self.copy_up_found(path, found, Contents::Copy)?;
-        }
-        let upper = &*self.upper()?.fs;
-        let remaps = self.layers[0].remaps.load_full();
-        let lower = remaps.translate(Cow::Borrowed(path));
-        match found.metadata.is_dir() {
-            // With a mark of its own it takes that along. Without one its lower part is found
-            // by its path, which is about to change.
-            true if remaps.get(path).is_none() => {
-                let merges = match &lower {
-                    Some(lower) => self.shows_from(1, lower)?,
-                    None => false,
-                };
-                let lower = lower.filter(|_| merges).map(Cow::into_owned);
-                self.mark(path, &lower)
-            }
-            false if found.layer > 0 => match lower {
-                // For the report of changes: a rename, not a new file and a missing one.
-                Some(lower) if attribute(upper, path, ORIGIN)?.is_none() => {
-                    match upper.set_xattr(path, ORIGIN, lower.as_bytes(), XattrMode::Set) {
-                        // The host keeps no such attributes on links and special files.
-                        Err(error)
-                            if matches!(
-                                error.kind(),
-                                ErrorKind::OperationNotPermitted
-                                    | ErrorKind::PermissionDenied
-                                    | ErrorKind::Unsupported
-                            ) =>
-                        {
-                            Ok(())
-                        }
-                        answer => answer,
-                    }
-                }
-                _ => Ok(()),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    fn exchange(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
-        let before = self.layers[0].remaps.load_full();
-        self.upper()?.fs.rename(from, to, RenameMode::Exchange)?;
-        self.remap(|remaps| {
-            remaps.remove_below(from);
-            remaps.remove_below(to);
-            remaps.extend_moved(&before, from, to);
-            remaps.extend_moved(&before, to, from);
-        });
         Ok(())
     }
 
-    fn replace(
+    fn find_any<'p>(&self, path: &'p VfsPath) -> BackendResult<Option<Hit<'p>>> {
+        match self.find(path) {
+            Ok(hit) => Ok(Some(hit)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the two names show. A broken way to either comes before a missing source.
+    fn rename_ends<'p>(
+        &self,
+        from: &'p VfsPath,
+        to: &'p VfsPath,
+    ) -> BackendResult<(Hit<'p>, Option<Hit<'p>>)> {
+        self.check_parent(from)?;
+        self.check_parent(to)?;
+        Ok((self.find(from)?, self.find_any(to)?))
+    }
+
+    /// Renames what the upper layer has; `None` when things have changed since they were
+    /// prepared.
+    fn rename_file(
         &self,
         from: &VfsPath,
         to: &VfsPath,
-        source: &Found<'_>,
-        target: Option<Found<'_>>,
-    ) -> BackendResult<()> {
-        let upper = &*self.upper()?.fs;
-        self.copy_up_parents(to)?;
-        let leaves_whiteout = self.shows_below(from)?;
-        let is_dir = source.metadata.is_dir();
-        let in_upper = self.in_upper(to)?.map(|metadata| metadata.file_type);
-        if is_dir && in_upper == Some(FileType::Directory) {
-            let lower_shows = self.shows_below(to)?;
-            self.clear_whiteouts(to, lower_shows)?;
+        mode: RenameMode,
+    ) -> BackendResult<Option<Verdict>> {
+        let _shared = self.tree.shared();
+        self.rename_ends(from, to)?;
+        self.make_dir(to.parent().unwrap_or(VfsPath::root()))?;
+        let _names = self.names.lock_both(from, to);
+        let (source, target) = self.rename_ends(from, to)?;
+        if let Verdict::Nothing = judge(from, to, mode, &source, target.as_ref())? {
+            return Ok(Some(Verdict::Nothing));
         }
-        // The marks of the new place are there before it is, so that nothing shows through.
-        if is_dir {
-            self.remap(|remaps| remaps.copy_below(from, to));
-        }
-        let mode = match leaves_whiteout {
-            true => RenameMode::Whiteout,
-            false => RenameMode::Replace,
+        let unprepared = |hit: &Hit<'_>| hit.layer > 0 || hit.is_dir();
+        let target_unprepared = |target: &Hit<'_>| {
+            target.is_dir() || (mode == RenameMode::Exchange && target.layer > 0)
         };
-        let renamed = match in_upper {
-            // A directory cannot replace a whiteout, but change places with it.
-            Some(FileType::Whiteout) if is_dir => upper
-                .rename(from, to, RenameMode::Exchange)
-                .and_then(|()| if leaves_whiteout { Ok(()) } else { upper.remove_file(from) }),
-            _ => upper.rename(from, to, mode),
+        if unprepared(&source) || target.as_ref().is_some_and(target_unprepared) {
+            return Ok(None);
+        }
+        self.note_origin(from, &source)?;
+        if let (RenameMode::Exchange, Some(target)) = (mode, &target) {
+            self.note_origin(to, target)?;
+        }
+        let mode_above = match mode {
+            RenameMode::Exchange => RenameMode::Exchange,
+            // Also where nothing may be replaced: all that can be there is a whiteout.
+            _ if self.is_covering(from)? => RenameMode::Whiteout,
+            _ => RenameMode::Replace,
         };
-        if is_dir {
-            let undone = if renamed.is_ok() { from } else { to };
-            self.remap(|remaps| remaps.remove_below(undone));
+        self.top().rename(from, to, mode_above)?;
+        if target.is_some_and(|target| target.layer > 0) {
+            self.copies.count_removal();
         }
-        renamed?;
-        if let Some(target) = target
-            && target.layer == 0
-            && (target.metadata.is_dir() || target.metadata.links <= 1)
-        {
-            self.ids.remove(target.metadata.id);
+        Ok(Some(Verdict::Rename))
+    }
+
+    /// The same for directories, whatever layers they are in.
+    fn rename_dir(
+        &self,
+        from: &VfsPath,
+        to: &VfsPath,
+        mode: RenameMode,
+    ) -> BackendResult<Option<Verdict>> {
+        let alone = self.tree.exclusive();
+        let (source, target) = self.rename_ends(from, to)?;
+        if let Verdict::Nothing = judge(from, to, mode, &source, target.as_ref())? {
+            return Ok(Some(Verdict::Nothing));
         }
-        Ok(())
+        let lower_file = |hit: &Hit<'_>| hit.layer > 0 && !hit.is_dir();
+        if mode == RenameMode::Exchange {
+            let Some(target) = target else { return Ok(None) };
+            // A file that changes places with a directory must be in the upper layer.
+            if lower_file(&source) || lower_file(&target) {
+                let path = if lower_file(&source) { from } else { to };
+                drop(alone);
+                self.copy_up(path, Contents::All)?;
+                return Ok(None);
+            }
+            self.exchange_dirs(from, to)?;
+            return Ok(Some(Verdict::Rename));
+        }
+        if !source.is_dir() {
+            return Ok(None);
+        }
+        if target.is_some() {
+            self.must_be_empty(to)?;
+        }
+        self.move_dir(from, to, target.is_some_and(|target| target.layer == 0))?;
+        Ok(Some(Verdict::Rename))
+    }
+}
+
+/// The contract's rules, in its order, but for the emptiness of a replaced directory.
+fn judge(
+    from: &VfsPath,
+    to: &VfsPath,
+    mode: RenameMode,
+    source: &Hit<'_>,
+    target: Option<&Hit<'_>>,
+) -> BackendResult<Verdict> {
+    let below = |path: &VfsPath, base: &VfsPath| path != base && path.starts_with(base);
+    if mode == RenameMode::Exchange && target.is_none() {
+        return Err(ErrorKind::NotFound.into());
+    }
+    if below(to, from) || (mode == RenameMode::Exchange && below(from, to)) {
+        return Err(ErrorKind::InvalidArgument.into());
+    }
+    let Some(target) = target else { return Ok(Verdict::Rename) };
+    if mode == RenameMode::NoReplace {
+        return Err(ErrorKind::AlreadyExists.into());
+    }
+    let same_file = source.layer == target.layer && source.metadata.id == target.metadata.id;
+    if from == to || (same_file && !source.is_dir()) {
+        return Ok(Verdict::Nothing);
+    }
+    if mode == RenameMode::Exchange {
+        return Ok(Verdict::Rename);
+    }
+    match (source.is_dir(), target.is_dir()) {
+        (false, true) => Err(ErrorKind::IsADirectory.into()),
+        (true, false) => Err(ErrorKind::NotADirectory.into()),
+        _ => Ok(Verdict::Rename),
     }
 }
