@@ -9,6 +9,7 @@
 //!   UTF-8.
 //! - Exit codes are those of [`exit`]: 0 done, 1 "the answer is no", 2 wrong usage or failed.
 
+pub mod archives;
 pub mod commands;
 pub mod exit;
 pub mod limits;

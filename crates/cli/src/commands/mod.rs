@@ -6,9 +6,15 @@ use crate::exit::Outcome;
 use crate::output::Output;
 
 pub mod bench;
+pub mod cat;
+pub mod diff;
+pub mod extract;
+pub mod list;
 pub mod mount;
+pub mod pack;
 pub mod run;
 pub mod umount;
+pub mod verify;
 
 /// What to do. A variant's help is the doc comment of its arguments, which one here would
 /// replace.
@@ -18,6 +24,12 @@ pub enum Command {
     Run(run::Args),
     Mount(mount::Args),
     Umount(umount::Args),
+    Pack(pack::Args),
+    List(list::Args),
+    Extract(extract::Args),
+    Verify(verify::Args),
+    Diff(diff::Args),
+    Cat(cat::Args),
     Bench(bench::Args),
 }
 
@@ -31,6 +43,12 @@ impl Command {
             Command::Run(args) => run::execute(args, output),
             Command::Mount(args) => mount::execute(args, output),
             Command::Umount(args) => umount::execute(args, output),
+            Command::Pack(args) => pack::execute(args, output),
+            Command::List(args) => list::execute(args, output),
+            Command::Extract(args) => extract::execute(args, output),
+            Command::Verify(args) => verify::execute(args, output),
+            Command::Diff(args) => diff::execute(args, output),
+            Command::Cat(args) => cat::execute(args, output),
             Command::Bench(args) => bench::execute(args, output),
         }
     }
