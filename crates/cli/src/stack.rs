@@ -5,19 +5,23 @@
 //!
 //! native:DIR            a directory of this machine
 //! memory:               an empty tree in memory
+//! archive:FILE          a .vfs archive
+//! archive:FILE!ENTRY    a .vfs archive stored uncompressed as an entry of a zip file (an APK)
+//! zip:FILE              a zip file
 //! ```
 //!
 //! Options: `ro` (nothing can be changed through this layer), `any-case` (names are found
 //! whatever their case), `hidden` (the mount point does not show in its parent's listing);
-//! for `memory`: `size=BYTES` and `files=COUNT` (numbers may end in `K`, `M`, `G`).
+//! for `memory`: `size=BYTES` and `files=COUNT` (numbers may end in `K`, `M`, `G`); for
+//! `archive`, the key of an encrypted one: `key-file=FILE` or `key-env=VARIABLE`.
 //!
 //! The mount point is where in the tree the layer stands; the root when it is not given. Of
 //! several layers at one point the later is on top, and the topmost takes the changes if it
 //! can.
 //!
 //! In every part a backslash makes the next character mean itself, so a comma in a path is
-//! written `\,`, a backslash `\\`, and an `@` before a `/` is written `\@`. Nothing else is
-//! special: `native:/a@b:c` is the directory `/a@b:c`.
+//! written `\,`, a backslash `\\`, an `@` before a `/` is written `\@`, and a `!` in the name
+//! of an archive `\!`. Nothing else is special: `native:/a@b:c` is the directory `/a@b:c`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -25,9 +29,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use stratafs::archive::{ArchiveOptions, Key};
 use stratafs::{
-    Capabilities, FileSystem, MemoryFs, MemoryOptions, MetadataChange, MountOptions, NativeFs,
-    Owner, ReadOnlyFs, TimeChange, Vfs, VfsPath, VfsPathBuf,
+    ArchiveFs, BackendResult, Capabilities, FileSystem, MemoryFs, MemoryOptions, MetadataChange,
+    MountOptions, NativeFs, Owner, ReadOnlyFs, TimeChange, Vfs, VfsPath, VfsPathBuf, ZipFs,
 };
 
 use crate::exit::{Context, Failure};
@@ -54,6 +59,27 @@ pub enum Source {
     Native(PathBuf),
     /// An empty tree in memory.
     Memory(MemoryOptions),
+    /// An archive, of its own or within a zip file.
+    Archive {
+        /// The archive, or the zip file.
+        file: PathBuf,
+        /// The entry of the zip file that is the archive.
+        entry: Option<VfsPathBuf>,
+        /// Where the key comes from.
+        key: Option<KeySource>,
+    },
+    /// A zip file.
+    Zip(PathBuf),
+}
+
+/// Where the key of an encrypted archive comes from. Never from the specification itself: that
+/// shows in listings of processes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum KeySource {
+    /// A file that holds it.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(String),
 }
 
 /// Why a text is no layer specification.
@@ -119,6 +145,13 @@ impl LayerSpec {
             (b"files", Some(value), Source::Memory(options)) => {
                 options.quota_files = Some(number(value)?);
             }
+            (b"key-file", Some(value), Source::Archive { key, .. }) => {
+                *key = Some(KeySource::File(path(value.to_vec())));
+            }
+            (b"key-env", Some(value), Source::Archive { key, .. }) => {
+                let name = std::str::from_utf8(value).map_err(|_| "key-env is not text")?;
+                *key = Some(KeySource::Variable(name.to_owned()));
+            }
             _ => {
                 return Err(format!(
                     "it has no option `{}` (a comma that belongs to a path is written `\\,`)",
@@ -141,7 +174,26 @@ impl LayerSpec {
                 memory.set_metadata(VfsPath::root(), &MetadataChange::new().owner(owner))?;
                 Arc::new(memory)
             }
+            Source::Archive { file, entry, key } => {
+                let mut options = ArchiveOptions::new();
+                options.key = key.as_ref().map(KeySource::read).transpose()?;
+                let archive = match entry {
+                    Some(entry) => ArchiveFs::within_zip(file, entry, &options),
+                    None => ArchiveFs::open_with(file, &options),
+                };
+                Arc::new(archive.context(|| file.display())?)
+            }
+            Source::Zip(file) => Arc::new(ZipFs::open(file).context(|| file.display())?),
         })
+    }
+}
+
+impl KeySource {
+    fn read(&self) -> BackendResult<Key> {
+        match self {
+            KeySource::File(path) => Key::from_file(path),
+            KeySource::Variable(name) => Key::from_env(name),
+        }
     }
 }
 
@@ -160,17 +212,38 @@ pub fn wear(upper: &dyn FileSystem, lower: &dyn FileSystem) -> Result<(), Failur
 }
 
 fn source(kind: &[u8], argument: &[u8]) -> Result<Source, String> {
+    if kind == b"archive" {
+        return archive(argument);
+    }
     let argument = unescape(argument);
     match (kind, &argument[..]) {
         (b"memory", b"") => Ok(Source::Memory(MemoryOptions::new())),
         (b"memory", _) => Err("memory takes no argument, only options: memory:,size=64M".into()),
         (b"native", b"") => Err("native needs a directory".into()),
         (b"native", _) => Ok(Source::Native(path(argument))),
+        (b"zip", b"") => Err("zip needs a file".into()),
+        (b"zip", _) => Ok(Source::Zip(path(argument))),
         _ => Err(format!(
-            "there is no kind `{}`; there are native and memory",
+            "there is no kind `{}`; there are native, memory, archive and zip",
             String::from_utf8_lossy(kind)
         )),
     }
+}
+
+fn archive(argument: &[u8]) -> Result<Source, String> {
+    let (file, entry) = match find(argument, |rest| rest[0] == b'!') {
+        Some(at) => (&argument[..at], Some(unescape(&argument[at + 1..]))),
+        None => (argument, None),
+    };
+    if file.is_empty() {
+        return Err("archive needs a file".into());
+    }
+    let entry = entry.map(|entry| match stratafs::path::normalize(&entry) {
+        Ok(entry) if entry.is_root() => Err("after `!` comes the name of an entry".to_owned()),
+        Ok(entry) => Ok(entry.into_owned()),
+        Err(cause) => Err(format!("its entry: {cause}")),
+    });
+    Ok(Source::Archive { file: path(unescape(file)), entry: entry.transpose()?, key: None })
 }
 
 fn path(bytes: Vec<u8>) -> PathBuf {
@@ -316,6 +389,25 @@ mod tests {
     }
 
     #[test]
+    fn archives_have_entries_and_keys() {
+        let archive = |file: &str, entry: Option<&str>, key| Source::Archive {
+            file: file.into(),
+            entry: entry.map(|entry| VfsPath::new(entry.as_bytes()).unwrap().to_owned()),
+            key,
+        };
+        for (text, source) in [
+            ("archive:a.vfs", archive("a.vfs", None, None)),
+            ("archive:a.apk!assets/data.vfs", archive("a.apk", Some("assets/data.vfs"), None)),
+            (r"archive:a\!b.vfs", archive("a!b.vfs", None, None)),
+            ("archive:a,key-file=k", archive("a", None, Some(KeySource::File("k".into())))),
+            ("archive:a,key-env=K", archive("a", None, Some(KeySource::Variable("K".into())))),
+            ("zip:a!b.zip", Source::Zip("a!b.zip".into())),
+        ] {
+            assert_eq!(parse(text).unwrap().source, source, "{text}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, part) in [
             ("/srv", "KIND:ARGUMENT"),
@@ -323,6 +415,9 @@ mod tests {
             ("native:", "needs a directory"),
             ("native:/a,b", "no option `b`"),
             ("native:/a,size=3", "no option `size=3`"),
+            ("archive:!x", "needs a file"),
+            ("archive:a!", "name of an entry"),
+            ("zip:,ro", "needs a file"),
             ("memory:x", "no argument"),
             ("memory:,size=3T", "no number"),
             ("memory:,size=99999999999G", "no number"),

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use stratafs::archive::{PackOptions, pack_to_vec};
 use support::{Mountpoint, ends_with, is_mounted, skipped, strata};
 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -115,4 +116,49 @@ fn mistakes_are_explained() {
         assert!(said.contains(part), "{arguments:?}: {said}");
     }
     assert!(!is_mounted(&inside));
+}
+
+#[test]
+fn archives_and_zip_files_are_layers() {
+    if skipped() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let source = stratafs::Vfs::with_root(stratafs::MemoryFs::new());
+    source.create_dir("dir").unwrap();
+    source.write("dir/packed", "from the archive").unwrap();
+    source.write("both", "archive").unwrap();
+    let (packed, _) = pack_to_vec(&source, &PackOptions::new()).unwrap();
+    fs::write(place.path().join("data.vfs"), packed).unwrap();
+    let mut zip = std::process::Command::new("zip");
+    zip.args(["-q", "-0", "app.zip", "data.vfs"]).current_dir(place.path());
+    ends_with(0, zip);
+
+    for spec in ["archive:data.vfs", "archive:app.zip!data.vfs"] {
+        let at = Mountpoint::new();
+        let arguments = [
+            "mount",
+            "--layer",
+            spec,
+            "--layer",
+            "memory:",
+            "--layer",
+            "zip:app.zip@/z",
+            at.text(),
+        ];
+        ends_with(0, strata(place.path(), &arguments));
+        let text = |name: &str| fs::read_to_string(at.path().join(name)).unwrap();
+        assert_eq!(text("dir/packed"), "from the archive");
+        fs::write(at.path().join("both"), "memory").unwrap();
+        fs::rename(at.path().join("dir"), at.path().join("moved")).unwrap();
+        assert_eq!(
+            (text("both"), text("moved/packed")),
+            ("memory".into(), "from the archive".into())
+        );
+        assert!(at.path().join("z/data.vfs").metadata().unwrap().len() > 0);
+        ends_with(0, strata(place.path(), &["umount", at.text()]));
+    }
+    let (_, said) =
+        ends_with(2, strata(place.path(), &["mount", "--layer", "archive:app.zip", "."]));
+    assert!(said.contains("app.zip"), "{said}");
 }

@@ -28,6 +28,9 @@ use crate::stack::{self, LayerSpec, Source};
 #[command(after_help = "A layer is written KIND:ARGUMENT[,OPTION...][@/PLACE]:
   native:DIR          a directory of this machine
   memory:             an empty tree in memory; options size=BYTES, files=COUNT
+  archive:FILE        a .vfs archive; options key-file=FILE, key-env=VARIABLE
+  archive:FILE!ENTRY  a .vfs archive stored in a zip file (an APK)
+  zip:FILE            a zip file
 Options for each: ro, any-case, hidden. A comma in a path is written `\\,`, a backslash `\\\\`.
 
   strata mount --layer native:/srv/base --layer memory: /mnt/scratch
