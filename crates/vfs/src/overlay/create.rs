@@ -18,6 +18,9 @@ impl State {
     pub(super) fn create(&self, path: &VfsPath, node: &NewNode<'_>) -> BackendResult<Metadata> {
         self.upper(path)?;
         if node.kind == NodeKind::Whiteout {
+            // Whiteouts are the overlay's own.
+            let _shared = self.tree.shared();
+            self.check_parent(path)?;
             return Err(ErrorKind::Unsupported.into());
         }
         if path.is_root() {

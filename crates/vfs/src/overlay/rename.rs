@@ -24,14 +24,19 @@ impl State {
         mode: RenameMode,
     ) -> BackendResult<()> {
         self.upper(from)?;
-        if from.is_root() || to.is_root() {
-            return Err(ErrorKind::Busy.into());
+        {
+            let _shared = self.tree.shared();
+            self.check_parent(from)?;
+            self.check_parent(to)?;
         }
         match mode {
             // Whiteouts are the overlay's own.
             RenameMode::Whiteout => return Err(ErrorKind::Unsupported.into()),
             RenameMode::Exchange => self.needs(Capabilities::EXCHANGE)?,
             RenameMode::Replace | RenameMode::NoReplace => {}
+        }
+        if from.is_root() || to.is_root() {
+            return Err(ErrorKind::Busy.into());
         }
         let done = loop {
             // What would fail, or does nothing, copies nothing.
