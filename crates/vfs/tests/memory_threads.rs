@@ -310,3 +310,38 @@ fn moves_make_no_circles() {
     });
     assert_eq!(count(fs, ""), 2);
 }
+
+/// A thread's own variable that outlives what the backend keeps for the thread.
+#[test]
+fn a_thread_that_ends_may_still_use_and_drop_everything() {
+    struct Last(MemoryFs, Option<Box<dyn stratafs::File>>);
+
+    impl Drop for Last {
+        fn drop(&mut self) {
+            let file = self.1.take().unwrap();
+            let mut all = [0; 5];
+            assert_eq!(file.read_at(&mut all, 0).unwrap(), 5);
+            file.write_at(b"again", 0).unwrap();
+            self.0.remove_file(p("f")).unwrap();
+            drop(file);
+            let room = self.0.statfs().unwrap();
+            assert_eq!(room.free, room.total);
+            self.0.open(p("g"), &READ_WRITE).unwrap().write_at(b"left", 0).unwrap();
+        }
+    }
+
+    thread_local! {
+        static LAST: std::cell::RefCell<Option<Last>> = const { std::cell::RefCell::new(None) };
+    }
+
+    let thread = thread::spawn(|| {
+        // Touched first, so torn down last.
+        LAST.with_borrow_mut(|last| {
+            let fs = MemoryFs::new();
+            let file = fs.open(p("f"), &READ_WRITE).unwrap();
+            file.write_at(b"first", 0).unwrap();
+            *last = Some(Last(fs, Some(file)));
+        });
+    });
+    thread.join().unwrap();
+}

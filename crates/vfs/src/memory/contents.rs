@@ -19,6 +19,7 @@ use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteG
 use sdd::{Guard, Shared, Tag};
 
 use super::block::{PAGE, Pool};
+use super::epochs::guarded;
 use super::node::{Changing, Node};
 use super::quota::Quota;
 use super::segments::Segments;
@@ -73,7 +74,7 @@ impl Node {
     /// Copies what there is at `offset`.
     #[inline]
     pub(crate) fn read(&self, buf: &mut [u8], offset: u64) -> usize {
-        match self.contents(&Guard::new()) {
+        guarded(|guard| match self.contents(guard) {
             None => 0,
             Some(Contents::Small(bytes)) => {
                 let rest = bytes.get(usize::try_from(offset).unwrap_or(usize::MAX)..);
@@ -83,12 +84,12 @@ impl Node {
                 count
             }
             Some(Contents::Large(segments)) => read_locked(segments).read(buf, offset),
-        }
+        })
     }
 
     /// The bytes of the range, shared, if that costs no copy.
     pub(crate) fn bytes(&self, range: Range<u64>) -> Option<Bytes> {
-        match self.contents(&Guard::new()) {
+        guarded(|guard| match self.contents(guard) {
             None => Some(Bytes::new()),
             Some(Contents::Small(bytes)) => {
                 let len = bytes.len() as u64;
@@ -96,12 +97,12 @@ impl Node {
                 Some(bytes.slice(start as usize..end.max(start) as usize))
             }
             Some(Contents::Large(_)) => None,
-        }
+        })
     }
 
     /// Finds data or a hole.
     pub(crate) fn seek(&self, offset: u64, what: Seek) -> BackendResult<u64> {
-        let found = match self.contents(&Guard::new()) {
+        let found = guarded(|guard| match self.contents(guard) {
             None => None,
             Some(Contents::Small(bytes)) => {
                 let len = bytes.len() as u64;
@@ -109,7 +110,7 @@ impl Node {
                 (offset < len).then_some(found)
             }
             Some(Contents::Large(segments)) => read_locked(segments).seek(offset, what),
-        };
+        });
         found.ok_or_else(|| ErrorKind::NoSuchOffset.into())
     }
 }
@@ -122,8 +123,17 @@ impl Changing<'_> {
         position: Position,
         storage: &Storage,
     ) -> BackendResult<()> {
-        let guard = Guard::new();
-        let contents = self.node.contents(&guard);
+        guarded(|guard| self.write_guarded(buf, position, storage, guard))
+    }
+
+    fn write_guarded(
+        &self,
+        buf: &[u8],
+        position: Position,
+        storage: &Storage,
+        guard: &Guard,
+    ) -> BackendResult<()> {
+        let contents = self.node.contents(guard);
         let old = match contents {
             None => &[],
             Some(Contents::Small(bytes)) => &bytes[..],
@@ -165,8 +175,11 @@ impl Changing<'_> {
             self.set_contents_size(0, 0);
             return Ok(());
         }
-        let guard = Guard::new();
-        let contents = self.node.contents(&guard);
+        guarded(|guard| self.set_len_guarded(len, storage, guard))
+    }
+
+    fn set_len_guarded(&self, len: u64, storage: &Storage, guard: &Guard) -> BackendResult<()> {
+        let contents = self.node.contents(guard);
         let old = match contents {
             None => &[],
             Some(Contents::Small(bytes)) => &bytes[..],
@@ -221,9 +234,7 @@ impl Changing<'_> {
                 segments.set_len(range.end, &storage.pool);
             }
         };
-        let guard = Guard::new();
-        let contents = self.node.contents(&guard);
-        match contents {
+        guarded(|guard| match self.node.contents(guard) {
             None => self.become_large(&[], storage, charged, change),
             Some(Contents::Small(bytes)) => self.become_large(bytes, storage, charged, change),
             Some(Contents::Large(segments)) => {
@@ -237,7 +248,7 @@ impl Changing<'_> {
                 self.set_contents_size(segments.len(), segments.allocated());
                 Ok(())
             }
-        }
+        })
     }
 
     /// Takes the contents away and gives back what they were charged.
@@ -245,19 +256,21 @@ impl Changing<'_> {
         if self.node.contents.is_null(Ordering::Relaxed) {
             return;
         }
-        let (contents, _) = self.node.contents.swap((None, Tag::None), Ordering::AcqRel);
-        storage.bytes.release(self.node.allocated());
-        if let Some(Contents::Large(segments)) = contents.as_deref() {
-            // A reader that has them in hand finds them empty.
-            let segments = std::mem::replace(&mut *write_locked(segments), Segments::new());
-            segments.recycle(&storage.pool);
-        }
+        guarded(|_| {
+            let (contents, _) = self.node.contents.swap((None, Tag::None), Ordering::AcqRel);
+            storage.bytes.release(self.node.allocated());
+            if let Some(Contents::Large(segments)) = contents.as_deref() {
+                // A reader that has them in hand finds them empty.
+                let segments = std::mem::replace(&mut *write_locked(segments), Segments::new());
+                segments.recycle(&storage.pool);
+            }
+        });
     }
 
     /// Gives a node that has none its first, small contents, a symbolic link's target.
     pub(crate) fn set_target(&self, target: &[u8], storage: &Storage) -> BackendResult<()> {
         self.charge_small(target.len(), storage)?;
-        self.set_small(target.to_vec());
+        guarded(|_| self.set_small(target.to_vec()));
         Ok(())
     }
 

@@ -37,6 +37,7 @@ mod attributes;
 mod block;
 mod changes;
 mod contents;
+mod epochs;
 mod file;
 mod life;
 mod listing;

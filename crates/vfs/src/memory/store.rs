@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use super::MemoryOptions;
 use super::block::Pool;
 use super::contents::Storage;
+use super::epochs::guarded;
 use super::life::{AddLink, Dropped};
 use super::locked;
 use super::names::{Found, List, Name, Names};
@@ -360,7 +361,7 @@ impl Drop for Store {
             self.nodes.get(index).lock().empty(&self.storage);
         }
         for _ in 0..EPOCHS {
-            sdd::Guard::new().accelerate();
+            guarded(|guard| guard.accelerate());
         }
     }
 }
