@@ -126,7 +126,7 @@ fn show(event: Event<'_>, output: &mut Output) -> Result<(), Failure> {
     match event {
         Event::Start(heading) => {
             for (name, value) in heading.lines() {
-                eprintln!("{:<10} {value}", format_args!("{name}:"));
+                eprintln!("{:<10} {value}", format!("{name}:"));
             }
             eprintln!("{}", Row::CONSOLE_HEADING);
         }

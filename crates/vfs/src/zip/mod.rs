@@ -24,11 +24,11 @@
 //! # What is understood
 //! Stored and deflated entries, Zip64, Unix modes, symbolic links, the extended timestamp (else
 //! the local time of DOS, taken as UTC). Opening an encrypted or otherwise compressed entry is
-//! [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); its metadata is there.
+//! [`ErrorKind::Unsupported`]; its metadata is there.
 //!
 //! # Untrusted files
 //! An entry that inflates to more or less than it declares, or to other bytes than its checksum
-//! says, is [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt); memory for it grows with what
+//! says, is [`ErrorKind::Corrupt`]; memory for it grows with what
 //! is inflated, never beyond the declared size.
 
 mod build;
