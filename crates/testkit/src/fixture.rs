@@ -34,9 +34,14 @@ pub struct Tree {
 pub const MODIFIED: Timestamp = Timestamp { seconds: 1_500_000_000, nanoseconds: 0 };
 
 impl Tree {
+    /// Nothing but the root.
+    pub fn empty() -> Self {
+        Tree { items: BTreeMap::new() }
+    }
+
     /// Directories and files with names in UTF-8: what every backend and format can hold.
     pub fn plain() -> Self {
-        let mut tree = Tree { items: BTreeMap::new() };
+        let mut tree = Self::empty();
         for dir in ["empty", "a", "a/b", "a/b/c", "a-b", "many", "sizes", "Data Files"] {
             tree.add(dir.as_bytes(), Item::Directory(0o755));
         }

@@ -11,8 +11,10 @@
 //! or, with one test per group of cases, [`conformance_tests!`].
 
 pub mod conformance;
+pub mod faulty;
 pub mod fixture;
 mod subject;
 pub mod tools;
 
+pub use faulty::FaultyFs;
 pub use subject::{Factory, Subject};

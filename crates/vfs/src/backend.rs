@@ -15,7 +15,7 @@
 //!   neither a directory nor a symbolic link, then `NotFound` when one before the last is
 //!   missing. `ReadOnly` comes next, before any other, for every method that changes something
 //!   on a backend without [`Capabilities::WRITE`]; `Unsupported` next where the capability
-//!   named is missing. `Io`, `NoSpace`, `Corrupt` and the like may come from any method.
+//!   named is missing. A backend without `WRITE` need not look at a second path. `Io`, `NoSpace`, `Corrupt` and the like may come from any method.
 //! - A failed call changed nothing, unless its documentation says otherwise.
 //! - Permission bits are stored, not enforced: the host enforces them for the native backend,
 //!   the kernel for a mount.

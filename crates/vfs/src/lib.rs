@@ -58,7 +58,7 @@ pub use api::{DirList, FileStream, VfsFile, Walk, WalkEntry};
 pub use archive::ArchiveFs;
 pub use backend::{Capabilities, DirEntry, File, FileSystem};
 pub use error::{BackendError, BackendResult, Error, ErrorKind, Result};
-pub use layers::{ReadOnlyFs, SubdirFs};
+pub use layers::{CaseFoldFs, ReadOnlyFs, SubdirFs, Trace, TraceRow, TracedFs};
 pub use memory::{MemoryFs, MemoryOptions};
 pub use metadata::{
     Device, FileId, FileType, Metadata, MetadataChange, Owner, Statfs, TimeChange, Timestamp,

@@ -20,17 +20,23 @@ pub(super) struct Method {
 
 impl Method {
     /// Whether `kind` is what the method answers for a path that should make it answer
-    /// `expected`. A backend that cannot watch need not look at the path.
+    /// `expected`. A backend that has no watches or whiteouts at all need not look at the path,
+    /// one that cannot be changed not at a second path.
     pub(super) fn may_answer(
         &self,
         fs: &dyn FileSystem,
         kind: ErrorKind,
         expected: ErrorKind,
     ) -> bool {
+        use Capabilities as C;
+        let has = fs.capabilities();
+        let optional = self.needs & (C::WATCH | C::WHITEOUTS);
         kind == expected
-            || (self.needs == Capabilities::WATCH
-                && !fs.capabilities().contains(Capabilities::WATCH)
-                && kind == ErrorKind::Unsupported)
+            || (kind == ErrorKind::Unsupported && !has.contains(optional))
+            || (kind == ErrorKind::ReadOnly
+                && !has.contains(C::WRITE)
+                && self.name.ends_with(" to")
+                && !self.name.starts_with("open"))
     }
 }
 

@@ -136,7 +136,6 @@ impl FileSystem for ArchiveFs {
         let entry = index.entry(directory)?;
         match index.kind(directory, entry)? {
             FileType::Directory => {}
-            FileType::Symlink => return Err(ErrorKind::SymlinkInPath.into()),
             _ => return Err(ErrorKind::NotADirectory.into()),
         }
         for number in index.children(directory, entry)? {

@@ -1,12 +1,15 @@
 //! A backend that cannot be changed through this layer.
 
-use std::ops::ControlFlow;
+use std::fmt;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{Metadata, MetadataChange, Statfs};
-use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::options::{Allocation, NewNode, OpenOptions, RenameMode, Seek, SyncScope, XattrMode};
 use crate::path::VfsPath;
 use crate::watch::{WatchGuard, WatchSink};
 
@@ -56,7 +59,7 @@ impl FileSystem for ReadOnlyFs {
         if options.needs_writable() && options.is_valid() {
             return self.refuse(path);
         }
-        self.inner.open(path, options)
+        ReadOnlyFile::wrap(self.inner.open(path, options)?)
     }
 
     fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
@@ -130,5 +133,69 @@ impl FileSystem for ReadOnlyFs {
 
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
         self.inner.watch(path, sink)
+    }
+}
+
+/// A handle opened for reading through which metadata cannot be changed either.
+struct ReadOnlyFile(Box<dyn File>);
+
+impl ReadOnlyFile {
+    fn wrap(inner: Box<dyn File>) -> BackendResult<Box<dyn File>> {
+        Ok(Box::new(ReadOnlyFile(inner)))
+    }
+}
+
+impl fmt::Debug for ReadOnlyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReadOnlyFile").field(&self.0).finish()
+    }
+}
+
+impl File for ReadOnlyFile {
+    #[inline]
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> BackendResult<usize> {
+        self.0.read_at(buf, offset)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> BackendResult<usize> {
+        Err(ErrorKind::BadHandle.into())
+    }
+
+    #[inline]
+    fn bytes_at(&self, range: Range<u64>) -> BackendResult<Option<Bytes>> {
+        self.0.bytes_at(range)
+    }
+
+    fn set_len(&self, _: u64) -> BackendResult<()> {
+        Err(ErrorKind::BadHandle.into())
+    }
+
+    fn metadata(&self) -> BackendResult<Metadata> {
+        self.0.metadata()
+    }
+
+    fn set_metadata(&self, _: &MetadataChange) -> BackendResult<()> {
+        Err(ErrorKind::ReadOnly.into())
+    }
+
+    fn sync(&self, scope: SyncScope) -> BackendResult<()> {
+        self.0.sync(scope)
+    }
+
+    fn allocate(&self, _: Allocation, _: Range<u64>) -> BackendResult<()> {
+        Err(ErrorKind::BadHandle.into())
+    }
+
+    fn seek(&self, offset: u64, what: Seek) -> BackendResult<u64> {
+        self.0.seek(offset, what)
+    }
+
+    fn link_to(&self, _: &VfsPath) -> BackendResult<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    #[cfg(unix)]
+    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.0.as_fd()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
-use crate::layers::ReadOnlyFs;
+use crate::layers::{CaseFoldFs, ReadOnlyFs};
 use crate::metadata::{FileType, Metadata, MetadataChange, Statfs};
 use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::overlay::OverlayFs;
@@ -229,6 +229,9 @@ fn compose(at: &VfsPath, mut here: Vec<&Mount>) -> BackendResult<Point> {
     }
     let layer = |mount: &Mount| -> Arc<dyn FileSystem> {
         let mut fs = Arc::clone(&mount.backend);
+        if mount.options.case_insensitive {
+            fs = Arc::new(CaseFoldFs::new(fs));
+        }
         if mount.options.read_only {
             fs = Arc::new(ReadOnlyFs::new(fs));
         }
