@@ -13,7 +13,8 @@
 //! each iteration, there is no warm-up, and an iteration is one round.
 
 use std::io;
-use std::sync::Barrier;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,9 @@ pub(crate) fn measure<C: Contestant, W: Workload<C>>(
     for timed in iteration(ready, threads, operations, &|| Timed::new(clock))?.1 {
         latency.merge(&timed.into_histogram());
     }
+    if let Some((contestant, workload)) = &subject {
+        workload.clean(contestant)?;
+    }
     Ok(Measurement {
         operations: operations as u64 * threads as u64,
         elapsed: median(&mut times),
@@ -132,21 +136,38 @@ fn iteration<C: Contestant, W: Workload<C>, R: Recorder>(
     operations: usize,
     recorder: &(dyn Fn() -> R + Sync),
 ) -> io::Result<(Duration, Vec<R>)> {
-    let barrier = Barrier::new(threads);
-    let run = |number: usize| {
+    // Closed until every thread is prepared; left at false when some could not be started.
+    let gate = RwLock::new(false);
+    let run = |number: usize, preparing: Sender<()>| {
         let prepared = workload.thread(contestant, number, threads);
         let mut recorder = recorder();
-        // Also by a thread that cannot start, or the others would wait for ever.
-        barrier.wait();
+        drop(preparing);
+        if !*gate.read().unwrap_or_else(PoisonError::into_inner) {
+            return Err(io::Error::other("not all threads could be started"));
+        }
         let mut state = prepared?;
         let start = Instant::now();
         workload.work(contestant, &mut state, operations, &mut recorder)?;
-        io::Result::Ok((start, Instant::now(), recorder))
+        Ok((start, Instant::now(), recorder))
     };
     let results: Vec<_> = thread::scope(|scope| {
         let run = &run;
-        let workers: Vec<_> = (0..threads).map(|number| scope.spawn(move || run(number))).collect();
-        workers
+        let (preparing, prepared) = mpsc::channel();
+        let mut gate = gate.write().unwrap_or_else(PoisonError::into_inner);
+        let workers: io::Result<Vec<_>> = (0..threads)
+            .map(|number| {
+                let preparing = preparing.clone();
+                // By this name a profiler tells them from the rest of the program.
+                let worker = thread::Builder::new().name("bench-worker".to_owned());
+                worker.spawn_scoped(scope, move || run(number, preparing))
+            })
+            .collect();
+        drop(preparing);
+        // Nothing is ever sent: it ends when every thread has let go of its sender.
+        let _ = prepared.recv();
+        *gate = workers.is_ok();
+        drop(gate);
+        workers?
             .into_iter()
             .map(|worker| {
                 worker.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))

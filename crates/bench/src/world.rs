@@ -1,9 +1,10 @@
 //! The directory that a run works in: the data, and what is made from it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::IFlags;
 use tempfile::TempDir;
 
 use crate::dataset::{self, Sizes};
@@ -22,6 +23,7 @@ impl World {
         let data = dir.path().join("data");
         fs::create_dir(&data)?;
         dataset::create(&data, &sizes)?;
+        spread(&data)?;
         Ok(World { sizes, dir, data })
     }
 
@@ -43,4 +45,17 @@ impl World {
     pub(crate) fn keep(self) -> PathBuf {
         self.dir.keep()
     }
+}
+
+/// Makes the directory that files are written in. Where the file system can, directories in it
+/// are put far from one another, as those at the root of a file system are.
+fn spread(data: &Path) -> io::Result<()> {
+    let write = data.join(dataset::WRITE_DIR);
+    fs::create_dir(&write)?;
+    let dir = File::open(&write)?;
+    if let Ok(flags) = rustix::fs::ioctl_getflags(&dir) {
+        // ext2, 3 and 4 heed it, others refuse it or do not care.
+        let _ = rustix::fs::ioctl_setflags(&dir, flags | IFlags::TOPDIR);
+    }
+    Ok(())
 }

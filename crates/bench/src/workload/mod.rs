@@ -35,6 +35,11 @@ pub(crate) trait Workload<C: Contestant>: Sync {
         Ok(())
     }
 
+    /// Removes what the work left behind. Not timed.
+    fn clean(&self, _contestant: &C) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Makes ready thread `number` of `threads`, which starts at its own place in the data.
     /// Not timed.
     fn thread(&self, contestant: &C, number: usize, threads: usize) -> io::Result<Self::Thread>;

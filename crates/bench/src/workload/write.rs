@@ -2,6 +2,8 @@
 
 use std::io;
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::contestant::Writable;
 use crate::dataset::{Random, Sizes, Text, WRITE_DIR};
@@ -9,14 +11,42 @@ use crate::latency::Recorder;
 
 use super::Workload;
 
-fn directory(number: usize) -> String {
-    format!("{WRITE_DIR}/thread-{number}")
+/// The directory of one iteration, with one for each thread in it.
+///
+/// Each iteration has a name of its own: ext4 is slow to make files where many were deleted a
+/// short while ago, as it does not use their inodes again so soon, and the targets that come
+/// first would leave that to those that come last. [`World`](crate::world::World) has it put
+/// directories with different names in different places.
+struct Area {
+    current: AtomicU64,
 }
 
-/// Nothing but an empty directory for each thread.
-fn empty_directories<C: Writable>(contestant: &C, threads: usize) -> io::Result<()> {
-    contestant.remove_dir_all(WRITE_DIR)?;
-    (0..threads).try_for_each(|number| contestant.create_dir_all(&directory(number)))
+/// The last number given to an area; the disk's targets share the place.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+impl Area {
+    fn new() -> Self {
+        Area { current: AtomicU64::new(0) }
+    }
+
+    fn path(&self) -> String {
+        format!("{WRITE_DIR}/iteration-{}", self.current.load(Relaxed))
+    }
+
+    fn thread(&self, number: usize) -> String {
+        format!("{}/thread-{number}", self.path())
+    }
+
+    /// Removes the last iteration's directory and makes one for this.
+    fn renew<C: Writable>(&self, contestant: &C, threads: usize) -> io::Result<()> {
+        self.clean(contestant)?;
+        self.current.store(LAST.fetch_add(1, Relaxed) + 1, Relaxed);
+        (0..threads).try_for_each(|number| contestant.create_dir_all(&self.thread(number)))
+    }
+
+    fn clean<C: Writable>(&self, contestant: &C) -> io::Result<()> {
+        contestant.remove_dir_all(&self.path())
+    }
 }
 
 fn contents(number: usize, len: usize) -> Vec<u8> {
@@ -26,12 +56,13 @@ fn contents(number: usize, len: usize) -> Vec<u8> {
 /// Makes a file and writes it in one go, for each of a list of names.
 pub(crate) struct Create<C> {
     files: usize,
+    area: Area,
     contestant: PhantomData<fn(&C)>,
 }
 
 impl<C: Writable> Create<C> {
     pub(crate) fn new(_: &C, sizes: &Sizes) -> Self {
-        Create { files: sizes.created_files, contestant: PhantomData }
+        Create { files: sizes.created_files, area: Area::new(), contestant: PhantomData }
     }
 }
 
@@ -51,11 +82,15 @@ impl<C: Writable> Workload<C> for Create<C> {
     }
 
     fn reset(&self, contestant: &C, threads: usize) -> io::Result<()> {
-        empty_directories(contestant, threads)
+        self.area.renew(contestant, threads)
+    }
+
+    fn clean(&self, contestant: &C) -> io::Result<()> {
+        self.area.clean(contestant)
     }
 
     fn thread(&self, contestant: &C, number: usize, _: usize) -> io::Result<Self::Thread> {
-        let directory = directory(number);
+        let directory = self.area.thread(number);
         let name = |index| contestant.name(&format!("{directory}/new-{index:05}.txt"));
         Ok(((0..self.files).map(name).collect(), contents(number, Sizes::CREATED)))
     }
@@ -81,12 +116,13 @@ impl<C: Writable> Workload<C> for Create<C> {
 /// Makes a file, writes a page, deletes the file.
 pub(crate) struct Churn<C> {
     files: usize,
+    area: Area,
     contestant: PhantomData<fn(&C)>,
 }
 
 impl<C: Writable> Churn<C> {
     pub(crate) fn new(_: &C, sizes: &Sizes) -> Self {
-        Churn { files: sizes.churned_files, contestant: PhantomData }
+        Churn { files: sizes.churned_files, area: Area::new(), contestant: PhantomData }
     }
 }
 
@@ -105,11 +141,15 @@ impl<C: Writable> Workload<C> for Churn<C> {
     }
 
     fn reset(&self, contestant: &C, threads: usize) -> io::Result<()> {
-        empty_directories(contestant, threads)
+        self.area.renew(contestant, threads)
+    }
+
+    fn clean(&self, contestant: &C) -> io::Result<()> {
+        self.area.clean(contestant)
     }
 
     fn thread(&self, contestant: &C, number: usize, _: usize) -> io::Result<Self::Thread> {
-        let directory = directory(number);
+        let directory = self.area.thread(number);
         let name = |index| contestant.name(&format!("{directory}/churn-{index:02}.tmp"));
         Ok(((0..CHURNED_NAMES).map(name).collect(), contents(number, Sizes::PAGE)))
     }
@@ -137,13 +177,19 @@ impl<C: Writable> Workload<C> for Churn<C> {
 pub(crate) struct WriteThrough<C> {
     chunks: usize,
     chunk: usize,
+    area: Area,
     contestant: PhantomData<fn(&C)>,
 }
 
 impl<C: Writable> WriteThrough<C> {
     pub(crate) fn new(_: &C, sizes: &Sizes) -> Self {
         let chunk = sizes.large_chunk();
-        WriteThrough { chunks: sizes.large / chunk, chunk, contestant: PhantomData }
+        WriteThrough {
+            chunks: sizes.large / chunk,
+            chunk,
+            area: Area::new(),
+            contestant: PhantomData,
+        }
     }
 }
 
@@ -163,11 +209,15 @@ impl<C: Writable> Workload<C> for WriteThrough<C> {
     }
 
     fn reset(&self, contestant: &C, threads: usize) -> io::Result<()> {
-        empty_directories(contestant, threads)
+        self.area.renew(contestant, threads)
+    }
+
+    fn clean(&self, contestant: &C) -> io::Result<()> {
+        self.area.clean(contestant)
     }
 
     fn thread(&self, contestant: &C, number: usize, _: usize) -> io::Result<Self::Thread> {
-        let name = contestant.name(&format!("{}/large.txt", directory(number)));
+        let name = contestant.name(&format!("{}/large.txt", self.area.thread(number)));
         Ok((name, contents(number, self.chunk)))
     }
 
@@ -191,16 +241,22 @@ impl<C: Writable> Workload<C> for WriteThrough<C> {
 pub(crate) struct Overwrite<C> {
     writes: usize,
     len: usize,
+    area: Area,
     contestant: PhantomData<fn(&C)>,
 }
 
 impl<C: Writable> Overwrite<C> {
     pub(crate) fn new(_: &C, sizes: &Sizes) -> Self {
-        Overwrite { writes: sizes.overwrites, len: sizes.overwritten, contestant: PhantomData }
+        Overwrite {
+            writes: sizes.overwrites,
+            len: sizes.overwritten,
+            area: Area::new(),
+            contestant: PhantomData,
+        }
     }
 
-    fn path(number: usize) -> String {
-        format!("{}/table.db", directory(number))
+    fn path(&self, number: usize) -> String {
+        format!("{}/table.db", self.area.thread(number))
     }
 }
 
@@ -216,9 +272,9 @@ impl<C: Writable> Workload<C> for Overwrite<C> {
     }
 
     fn reset(&self, contestant: &C, threads: usize) -> io::Result<()> {
-        empty_directories(contestant, threads)?;
+        self.area.renew(contestant, threads)?;
         for number in 0..threads {
-            let mut writer = contestant.create(&contestant.name(&Self::path(number)))?;
+            let mut writer = contestant.create(&contestant.name(&self.path(number)))?;
             let data = contents(number, self.len);
             for (index, chunk) in data.chunks(Sizes::LARGE_CHUNK).enumerate() {
                 C::write_next(&mut writer, chunk, (index * Sizes::LARGE_CHUNK) as u64)?;
@@ -228,8 +284,12 @@ impl<C: Writable> Workload<C> for Overwrite<C> {
         Ok(())
     }
 
+    fn clean(&self, contestant: &C) -> io::Result<()> {
+        self.area.clean(contestant)
+    }
+
     fn thread(&self, contestant: &C, number: usize, _: usize) -> io::Result<Self::Thread> {
-        let name = contestant.name(&Self::path(number));
+        let name = contestant.name(&self.path(number));
         Ok((name, Random::new(number as u64), contents(number, Sizes::PAGE)))
     }
 
@@ -254,12 +314,13 @@ impl<C: Writable> Workload<C> for Overwrite<C> {
 /// one page.
 pub(crate) struct Append<C> {
     batches: usize,
+    area: Area,
     contestant: PhantomData<fn(&C)>,
 }
 
 impl<C: Writable> Append<C> {
     pub(crate) fn new(_: &C, sizes: &Sizes) -> Self {
-        Append { batches: sizes.append_batches, contestant: PhantomData }
+        Append { batches: sizes.append_batches, area: Area::new(), contestant: PhantomData }
     }
 }
 
@@ -279,11 +340,15 @@ impl<C: Writable> Workload<C> for Append<C> {
     }
 
     fn reset(&self, contestant: &C, threads: usize) -> io::Result<()> {
-        empty_directories(contestant, threads)
+        self.area.renew(contestant, threads)
+    }
+
+    fn clean(&self, contestant: &C) -> io::Result<()> {
+        self.area.clean(contestant)
     }
 
     fn thread(&self, contestant: &C, number: usize, _: usize) -> io::Result<Self::Thread> {
-        let name = contestant.name(&format!("{}/log.txt", directory(number)));
+        let name = contestant.name(&format!("{}/log.txt", self.area.thread(number)));
         Ok((name, contents(number, Sizes::PAGE)))
     }
 
