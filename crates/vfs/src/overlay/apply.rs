@@ -10,6 +10,7 @@ use crate::path::{VfsPath, VfsPathBuf};
 
 use super::OverlayFs;
 use super::changes::{Change, ChangeKind};
+use super::copy_up::is_refusal;
 use super::keep::{Facts, Linked, copy_one, names_in, remove_tree};
 
 impl OverlayFs {
@@ -50,7 +51,7 @@ impl OverlayFs {
         })?;
         remove_tree(target, &staging).map_err(|error| named(&staging, error))?;
         if let Some(facts) = plan.directories.get(root) {
-            facts.replace(target, root).map_err(|error| named(root, error))?;
+            plan.finish(root, facts).map_err(|error| named(root, error))?;
         }
         target.sync().map_err(|error| named(root, error))
     }
@@ -180,6 +181,16 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// Gives a directory the metadata that the overlay shows of it. Whoever may change the names
+    /// in somebody else's directory may still not set its times: one that is here only because
+    /// of its names then keeps the times of this change.
+    fn finish(&self, path: &VfsPath, facts: &Facts) -> BackendResult<()> {
+        match facts.replace(self.target, path) {
+            Err(error) if is_refusal(&error) && !self.place.contains_key(path) => Ok(()),
+            answer => answer,
+        }
+    }
+
     fn carry_out(&self) -> std::result::Result<(), (VfsPathBuf, BackendError)> {
         let target = self.target;
         for path in &self.remove {
@@ -197,7 +208,7 @@ impl<'a> Plan<'a> {
             placed.map_err(|error| (path.clone(), error))?;
         }
         for (path, facts) in self.directories.iter().rev() {
-            facts.replace(target, path).map_err(|error| (path.clone(), error))?;
+            self.finish(path, facts).map_err(|error| (path.clone(), error))?;
         }
         Ok(())
     }
