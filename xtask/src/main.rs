@@ -4,7 +4,6 @@
 //! has nothing but a Rust toolchain.
 
 mod check;
-mod fuzz;
 mod setup;
 mod step;
 
@@ -19,7 +18,6 @@ usage: cargo xtask NAME
           real file systems and install what they need)
   check   formatting, lints, documentation, features
   setup   what the tests need: system packages and test programs
-  fuzz    coverage-guided fuzzing of one decoder: fuzz TARGET [SECONDS]
 ";
 
 fn main() -> ExitCode {
@@ -30,8 +28,6 @@ fn main() -> ExitCode {
         ("test", []) => setup::setup().and_then(|()| check::check()).and_then(|()| check::tests()),
         ("check", []) => check::check(),
         ("setup", []) => setup::setup(),
-        ("fuzz", [target]) => fuzz::fuzz(target, "60"),
-        ("fuzz", [target, seconds]) => fuzz::fuzz(target, seconds),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);
