@@ -26,6 +26,11 @@ impl ReadOnlyFs {
         ReadOnlyFs { inner }
     }
 
+    /// Keeps a handle that was opened to read from changing metadata.
+    pub(crate) fn guard(file: Box<dyn File>) -> BackendResult<Box<dyn File>> {
+        Ok(Box::new(ReadOnlyFile(file)))
+    }
+
     /// The contract lets the errors of a broken path come before `ReadOnly`, and callers tell a
     /// missing directory from a read-only one by it: the parent is looked at first.
     fn refuse<T>(&self, path: &VfsPath) -> BackendResult<T> {
@@ -59,7 +64,7 @@ impl FileSystem for ReadOnlyFs {
         if options.needs_writable() && options.is_valid() {
             return self.refuse(path);
         }
-        ReadOnlyFile::wrap(self.inner.open(path, options)?)
+        Self::guard(self.inner.open(path, options)?)
     }
 
     fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
@@ -138,12 +143,6 @@ impl FileSystem for ReadOnlyFs {
 
 /// A handle opened for reading through which metadata cannot be changed either.
 struct ReadOnlyFile(Box<dyn File>);
-
-impl ReadOnlyFile {
-    fn wrap(inner: Box<dyn File>) -> BackendResult<Box<dyn File>> {
-        Ok(Box::new(ReadOnlyFile(inner)))
-    }
-}
 
 impl fmt::Debug for ReadOnlyFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::backend::{Capabilities, File};
 use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::layers::ReadOnlyFs;
 use crate::metadata::FileType;
 use crate::options::OpenOptions;
 use crate::path::VfsPath;
@@ -173,7 +174,14 @@ fn open_by_layers(
         // Beneath the upper layer files are read, whatever the handle is for.
         let reading = OpenOptions::reading();
         let options_here = if index == 0 && fs.writable { options } else { &reading };
-        match layer.fs.open(&name, options_here) {
+        let opened = match layer.fs.open(&name, options_here) {
+            // Metadata could be changed through the layer's own handle.
+            Ok(file) if !fs.writable && layer.fs.capabilities().contains(Capabilities::WRITE) => {
+                ReadOnlyFs::guard(file)
+            }
+            opened => opened,
+        };
+        match opened {
             Ok(file) if index == 0 => {
                 return Ok(Opened::Top(match fs.ids.any() || options.is_writing() {
                     true => upper_file(fs, file, path, options),
