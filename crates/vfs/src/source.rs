@@ -61,6 +61,7 @@ impl Source {
 
     /// The range as shared bytes: a slice of what lies in memory, else read now. The caller has
     /// checked the range against the length of the file.
+    #[cfg(feature = "archive")]
     pub(crate) fn bytes(&self, offset: u64, len: usize) -> BackendResult<Bytes> {
         match self {
             Source::Memory(bytes) => {
