@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use stratafs::archive::{ArchiveOptions, Compression, Key, PackOptions, Rule, pack};
 use stratafs::{ArchiveFs, NativeFs};
 use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipArchive, ZipWriter};
+use zip::{CompressionMethod, ZipWriter};
 
 use crate::dataset;
 use crate::world::World;
@@ -86,14 +86,9 @@ pub(crate) fn archive_within(world: &World) -> io::Result<ArchiveFs> {
         let inner = packed(world, Packing::Plain)?;
         write_zip(&path, CompressionMethod::Stored, [(ENTRY.to_owned(), inner)])?;
     }
-    let mut zip = ZipArchive::new(File::open(&path)?)?;
-    let entry = zip.by_name(ENTRY)?;
-    let start = entry.data_start().ok_or_else(|| io::Error::other("a zip without its entry"))?;
-    let options = ArchiveOptions::new().window(start, entry.size());
-    ArchiveFs::open_with(&path, &options).map_err(io::Error::other)
+    ArchiveFs::within_zip(&path, ENTRY, &ArchiveOptions::new()).map_err(io::Error::other)
 }
 
-#[cfg(feature = "physfs")]
 /// The data as a zip, deflated as zips usually are.
 pub(crate) fn zip(world: &World) -> io::Result<PathBuf> {
     let path = world.dir().join("data.zip");

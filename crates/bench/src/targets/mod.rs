@@ -93,6 +93,11 @@ pub(crate) const TARGETS: &[Target] = &[
         kind: Kind::Readable(trees::archive_aead),
     },
     Target {
+        name: "vfs:zip",
+        about: "the data as a zip, deflated",
+        kind: Kind::Readable(trees::zip),
+    },
+    Target {
         name: "vfs:archive-within",
         about: "the stored archive, in place inside a zip",
         kind: Kind::Readable(trees::archive_within),

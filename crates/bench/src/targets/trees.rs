@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::sync::Arc;
 
-use stratafs::{FileSystem, MemoryFs, MountOptions, NativeFs, NativeOptions, Vfs};
+use stratafs::{FileSystem, MemoryFs, MountOptions, NativeFs, NativeOptions, Vfs, ZipFs};
 
 use crate::archives::{self, Packing};
 use crate::dataset;
@@ -64,6 +64,11 @@ archives!(
 
 pub(super) fn archive_within(world: &World) -> io::Result<Tree> {
     Ok(Tree::new(Vfs::with_root(archives::archive_within(world)?), ""))
+}
+
+pub(super) fn zip(world: &World) -> io::Result<Tree> {
+    let zip = ZipFs::open(archives::zip(world)?).map_err(io::Error::other)?;
+    Ok(Tree::new(Vfs::with_root(zip), ""))
 }
 
 /// What a developer overrides files of the archive with: nothing, so far.

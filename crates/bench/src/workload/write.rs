@@ -276,8 +276,11 @@ impl<C: Writable> Workload<C> for Overwrite<C> {
         for number in 0..threads {
             let mut writer = contestant.create(&contestant.name(&self.path(number)))?;
             let data = contents(number, self.len);
-            for (index, chunk) in data.chunks(Sizes::LARGE_CHUNK).enumerate() {
-                C::write_next(&mut writer, chunk, (index * Sizes::LARGE_CHUNK) as u64)?;
+            // By pages, which every interface hands to the system as they are. C streams cut
+            // larger pieces their own way, and the kernel keeps a file in as large parts as it
+            // was written in, which it then walks through at each small write.
+            for (index, page) in data.chunks(Sizes::PAGE).enumerate() {
+                C::write_next(&mut writer, page, (index * Sizes::PAGE) as u64)?;
             }
             C::close(writer)?;
         }
