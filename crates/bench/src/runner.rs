@@ -48,7 +48,7 @@ pub(crate) struct Measurement {
 }
 
 /// A part of a round that is enough to see how slow it is.
-const TRIAL: usize = 500;
+const TRIAL: usize = 1000;
 
 /// Measures with so many threads. `make` gives the contestant and its workload, ready to go.
 pub(crate) fn measure<C: Contestant, W: Workload<C>>(

@@ -35,7 +35,7 @@ pub enum Event<'a> {
 /// How long an iteration lasts at least, at scale 1 and above.
 const SHORTEST: Duration = Duration::from_millis(100);
 /// A round that would last longer is cut.
-const LONGEST: Duration = Duration::from_secs(3);
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// Makes the data, measures every combination that the filter lets through, writes the files
 /// that the options name, and removes the data.
