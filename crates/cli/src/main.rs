@@ -1,5 +1,5 @@
 //! The `strata` program; everything is in the library of this package, so that its parts can
-//! be tested and fuzzed.
+//! be tested.
 
 use std::process::ExitCode;
 
