@@ -12,9 +12,9 @@
 //! ```
 //!
 //! # Shape
-//! `door.rs` answers the kernel's questions in its own types and knows no protocol;
-//! `transport.rs` translates one protocol library into calls of it. Another transport (FUSE
-//! over `io_uring`) would be a second file beside it. `device.rs` opens `/dev/fuse` and mounts.
+//! `door/` answers the kernel's questions in its own types and knows no protocol;
+//! `transport/` translates one protocol library into calls of it. Another transport (FUSE
+//! over `io_uring`) would be a second folder beside it. `device.rs` opens `/dev/fuse` and mounts.
 //!
 //! The kernel asks by inode number, backends answer by path. The door alone keeps the table
 //! between the two (`inodes.rs`): a number stands for a file from its lookup until the kernel

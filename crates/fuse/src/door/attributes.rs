@@ -10,7 +10,7 @@ use crate::errno::{Answer, of};
 use super::{Caller, Door};
 
 const SET_USER_ID: u32 = 0o4000;
-const SET_GROUP_ID: u32 = 0o2000;
+pub(super) const SET_GROUP_ID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o010;
 
 /// What `chmod`, `chown`, `truncate` and `utimensat` ask for.

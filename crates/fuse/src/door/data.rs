@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use stratafs::{Capabilities, File, OpenOptions, SyncScope, VfsPath};
+use stratafs::{Capabilities, File, OpenOptions, SyncScope};
 
 use crate::errno::{Answer, of};
 use crate::handles::OpenFile;
@@ -13,7 +13,7 @@ use super::{Caller, Door, Found};
 
 /// How much one `copy_file_range` request copies at most: the caller asks again for the rest,
 /// and other requests get their turn meanwhile.
-const COPY_AT_ONCE: u64 = 8 << 20;
+const COPY_AT_ONCE: usize = 8 << 20;
 
 const COPY_PIECE: usize = 1 << 20;
 
@@ -92,8 +92,7 @@ impl Door {
         how: Opening,
     ) -> Answer<(Found, u64)> {
         self.at_name(parent, name, |path| {
-            let directory = path.parent().unwrap_or(VfsPath::root());
-            let (owner, mode) = self.inherit(caller, directory, mode, false)?;
+            let (owner, mode) = self.inherit(caller, path, mode, false)?;
             // Creating needs a writable handle; what the program may do with its own, the
             // kernel sees to.
             let options = OpenOptions::new()
@@ -150,14 +149,14 @@ impl Door {
         Ok(written)
     }
 
-    pub(crate) fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64) -> Answer<u64> {
+    pub(crate) fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64) -> Answer<usize> {
         let (source, target) = (self.file(from.0)?, self.file(to.0)?);
-        let len = len.min(COPY_AT_ONCE);
+        let len = usize::try_from(len).map_or(COPY_AT_ONCE, |len| len.min(COPY_AT_ONCE));
         let mut piece = Vec::new();
         let mut copied = 0;
         while copied < len {
-            let want = (len - copied).min(COPY_PIECE as u64) as usize;
-            let at = from.1 + copied;
+            let want = (len - copied).min(COPY_PIECE);
+            let at = from.1 + copied as u64;
             let shared = source.file.bytes_at(at..at + want as u64).map_err(of)?;
             let bytes: &[u8] = match &shared {
                 Some(bytes) => bytes,
@@ -170,8 +169,8 @@ impl Door {
             if bytes.is_empty() {
                 break;
             }
-            match write_fully(&*target.file, bytes, to.1 + copied) {
-                Ok(written) => copied += written as u64,
+            match write_fully(&*target.file, bytes, to.1 + copied as u64) {
+                Ok(written) => copied += written,
                 Err(_) if copied > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -193,10 +192,10 @@ impl Door {
         self.fs.sync().map_err(of)
     }
 
-    pub(crate) fn close(&self, handle: u64) {
-        if let Some(file) = self.files.remove(handle) {
-            self.inodes().closed(&file);
-        }
+    pub(crate) fn close(&self, handle: u64) -> Answer<()> {
+        let file = self.files.remove(handle).ok_or(Errno::BADF)?;
+        self.inodes().closed(&file);
+        Ok(())
     }
 }
 

@@ -37,8 +37,8 @@ impl Door {
         Ok(self.dirs.insert(node, Arc::new(OpenDir::new(node))))
     }
 
-    pub(crate) fn close_dir(&self, handle: u64) {
-        self.dirs.remove(handle);
+    pub(crate) fn close_dir(&self, handle: u64) -> Answer<()> {
+        self.dirs.remove(handle).map(drop).ok_or(Errno::BADF)
     }
 
     fn listing(&self, directory: &OpenDir, from: u64) -> Answer<Arc<Listing>> {

@@ -1,4 +1,4 @@
-//! What the kernel asks, answered from a [`FileSystem`]. No protocol here: `transport.rs`
+//! What the kernel asks, answered from a [`FileSystem`]. No protocol here: `transport/`
 //! translates.
 //!
 //! # Locks

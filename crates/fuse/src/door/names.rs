@@ -7,23 +7,23 @@ use stratafs::{Device, NewNode, NodeKind, OpenOptions, Owner, RenameMode, VfsPat
 
 use crate::errno::{Answer, of};
 
+use super::attributes::SET_GROUP_ID;
 use super::{Caller, Door, Found};
-
-const SET_GROUP_ID: u32 = 0o2000;
 
 /// The low bits of a mode that a backend keeps.
 const MODE_BITS: u32 = 0o7777;
 
 impl Door {
-    /// Owner and mode of something new in the directory at `parent`: in a set-group-id
-    /// directory it gets the directory's group, and a directory also the bit.
+    /// Owner and mode of something new at `path`: in a set-group-id directory it gets the
+    /// directory's group, and a directory also the bit.
     pub(super) fn inherit(
         &self,
         caller: Caller,
-        parent: &VfsPath,
+        path: &VfsPath,
         mode: u32,
         directory: bool,
     ) -> Answer<(Owner, u32)> {
+        let parent = path.parent().unwrap_or(VfsPath::root());
         let parent = self.fs.metadata(parent).map_err(of)?;
         let mode = mode & MODE_BITS;
         if parent.mode & SET_GROUP_ID == 0 {
@@ -42,9 +42,8 @@ impl Door {
         mode: u32,
     ) -> Answer<Found> {
         self.at_name(parent, name, |path| {
-            let directory = path.parent().unwrap_or(VfsPath::root());
             let is_dir = matches!(kind, NodeKind::Directory);
-            let (owner, mode) = self.inherit(caller, directory, mode, is_dir)?;
+            let (owner, mode) = self.inherit(caller, path, mode, is_dir)?;
             let node = NewNode { kind, mode, owner: Some(owner) };
             let metadata = self.fs.create(path, &node).map_err(of)?;
             Ok(self.enter(parent, name, metadata))
@@ -73,8 +72,7 @@ impl Door {
 
     fn make_file(&self, caller: Caller, parent: u64, name: &[u8], mode: u32) -> Answer<Found> {
         self.at_name(parent, name, |path| {
-            let directory = path.parent().unwrap_or(VfsPath::root());
-            let (owner, mode) = self.inherit(caller, directory, mode, false)?;
+            let (owner, mode) = self.inherit(caller, path, mode, false)?;
             let options = OpenOptions::new().write(true).create_new(true).mode(mode).owner(owner);
             let file = self.fs.open(path, &options).map_err(of)?;
             let metadata = file.metadata().map_err(of)?;

@@ -1,0 +1,62 @@
+//! The `fuser` crate's protocol, translated into calls of the door.
+//!
+//! `requests.rs` takes what the kernel asks, `replies.rs` says what it is told, `convert.rs`
+//! turns one type into another. Nothing else in this crate knows the protocol library.
+
+mod convert;
+mod replies;
+mod requests;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use fuser::{Config, Errno, Session, SessionACL};
+use stratafs::Capabilities;
+
+use crate::door::Door;
+use crate::errno::Answer;
+use crate::options::{Freshness, MountOptions};
+
+/// Serves a mounted device on threads of its own. When this returns, the kernel and the door
+/// have agreed on how to talk.
+pub(crate) fn start(
+    door: Arc<Door>,
+    device: OwnedFd,
+    options: &MountOptions,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let freshness = match door.capabilities().contains(Capabilities::IMMUTABLE) {
+        true => Freshness::Exclusive,
+        false => options.freshness,
+    };
+    let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let transport = Transport { owner: (!door.keeps_owners()).then_some(owner), door, freshness };
+    let mut config = Config::default();
+    config.n_threads = Some(options.thread_count());
+    // Who may come in is the kernel's decision: the mount option says it.
+    let session = Session::from_fd(transport, device, SessionACL::All, config)?;
+    std::thread::Builder::new().name("strata-fuse".to_owned()).spawn(move || session.run())
+}
+
+struct Transport {
+    door: Arc<Door>,
+    freshness: Freshness,
+    /// Whose the files are where the backend keeps no owners.
+    owner: Option<(u32, u32)>,
+}
+
+impl Transport {
+    /// Calls the door. Whatever happens in a backend, the kernel gets an answer.
+    fn ask<T>(&self, call: impl FnOnce(&Door) -> Answer<T>) -> Result<T, Errno> {
+        self.door.touch();
+        if self.door.is_stopped() {
+            return Err(Errno::ENOTCONN);
+        }
+        match catch_unwind(AssertUnwindSafe(|| call(&self.door))) {
+            Ok(answer) => answer.map_err(|error| Errno::from_i32(error.raw_os_error())),
+            Err(_) => Err(Errno::EIO),
+        }
+    }
+}
