@@ -127,7 +127,8 @@ pub struct Metadata {
     pub file_type: FileType,
     /// Permission bits with set-user-id, set-group-id and sticky: 0 to 0o7777.
     pub mode: u32,
-    /// How many names it has; 0 once all are removed. Directories may answer 1.
+    /// How many names it has; 0 once all are removed. For a directory 2, and 1 more for each
+    /// directory in it; or 1 where nobody counts.
     pub links: u32,
     /// Who owns it.
     pub owner: Owner,

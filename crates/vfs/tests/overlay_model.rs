@@ -179,8 +179,17 @@ fn tree(fs: &dyn FileSystem) -> BTreeMap<VfsPathBuf, Look> {
     }
     let mut first: BTreeMap<FileId, VfsPathBuf> = BTreeMap::new();
     let mut tree = BTreeMap::new();
+    let directories: Vec<VfsPathBuf> = found
+        .iter()
+        .filter(|(_, (file_type, _))| *file_type == FileType::Directory)
+        .map(|(path, _)| path.clone())
+        .collect();
     for (path, (file_type, id)) in found {
         let metadata = fs.metadata(&path).unwrap();
+        if file_type == FileType::Directory && metadata.links != 1 {
+            let below = directories.iter().filter(|below| below.parent() == Some(&*path)).count();
+            assert_eq!(metadata.links as usize, 2 + below, "links of {path:?}");
+        }
         assert_eq!((metadata.file_type, metadata.id), (file_type, id), "{path:?}");
         assert!(fs.exists(&path).unwrap(), "{path:?}");
         let (mode, links) = match file_type {

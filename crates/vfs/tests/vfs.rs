@@ -354,3 +354,20 @@ fn lists_carry_types() {
     let types: Vec<FileType> = list.iter().map(|entry| entry.file_type).collect();
     assert_eq!(types, [FileType::Directory, FileType::File, FileType::Symlink]);
 }
+
+#[test]
+fn a_mount_counts_as_a_directory_among_links() {
+    let root = Arc::new(MemoryFs::new());
+    let vfs = Vfs::new();
+    vfs.mount("", root, MountOptions::new()).unwrap();
+    vfs.create_dir_all("a/real").unwrap();
+    let links = |path: &str| vfs.metadata(path).unwrap().links;
+    assert_eq!((links(""), links("a")), (3, 3));
+    for at in ["a/real", "a/mounted", "b/c/d", "b/e"] {
+        vfs.mount(at, Arc::new(MemoryFs::new()), MountOptions::new()).unwrap();
+    }
+    vfs.mount("a/unseen", Arc::new(MemoryFs::new()), MountOptions::new().hidden(true)).unwrap();
+    assert_eq!((links(""), links("a"), links("b"), links("b/c")), (4, 4, 4, 3));
+    vfs.create_dir("b/c/d/below").unwrap();
+    assert_eq!((links("b/c"), links("b/c/d")), (3, 3));
+}

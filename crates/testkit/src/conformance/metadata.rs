@@ -19,6 +19,7 @@ cases![
     an_id_survives_a_rename,
     hard_links_share_an_id: HARD_LINKS,
     links_are_counted: HARD_LINKS,
+    links_of_a_directory,
     allocated_follows_contents,
     times_are_set_when_made,
     writing_moves_modified,
@@ -129,6 +130,28 @@ fn links_are_counted(fs: &dyn FileSystem) {
     rename(fs, "new", "b");
     assert_eq!(stat(fs, "c").links, 1);
     assert_eq!(stat(fs, "b").links, 1);
+}
+
+fn links_of_a_directory(fs: &dyn FileSystem) {
+    #[track_caller]
+    fn has(fs: &dyn FileSystem, path: &str, directories: u32) {
+        let links = stat(fs, path).links;
+        assert!(links == 1 || links == 2 + directories, "{path:?} has {links} links");
+    }
+    mkdir(fs, "dir");
+    has(fs, "dir", 0);
+    mkdir(fs, "dir/one");
+    mkdir(fs, "dir/two");
+    put(fs, "dir/file", "");
+    has(fs, "dir", 2);
+    has(fs, "", 1);
+    rename(fs, "dir/one", "one");
+    has(fs, "dir", 1);
+    has(fs, "", 2);
+    fs.remove_dir(p("dir/two")).unwrap();
+    has(fs, "dir", 0);
+    rename(fs, "dir", "one/dir");
+    has(fs, "one", 1);
 }
 
 fn allocated_follows_contents(fs: &dyn FileSystem) {

@@ -15,7 +15,7 @@ use crate::watch::{WatchGuard, WatchSink};
 
 use super::current::{Current, Snapshot};
 use super::options::{MountId, MountOptions};
-use super::table::{Point, Table, mix};
+use super::table::{Lead, Point, Table, mix};
 
 /// Several backends as one tree; see the module documentation for the rules, and the methods
 /// for what can be done with the tree. Share it by reference or in an `Arc`.
@@ -262,8 +262,22 @@ fn compose(at: &VfsPath, mut here: Vec<&Mount>) -> BackendResult<Point> {
 }
 
 /// What a directory that exists only because a mount needs it shows of itself.
-fn synthetic_directory() -> Metadata {
-    Metadata::new(FileType::Directory, 0o755)
+fn synthetic_directory(lead: Option<&Lead>) -> Metadata {
+    let links = 2 + lead.map_or(0, |lead| lead.names.len() as u32);
+    Metadata { links, ..Metadata::new(FileType::Directory, 0o755) }
+}
+
+/// Adds to a directory's links the mounts in it that are no directories of its own.
+fn count_mounts(metadata: &mut Metadata, point: &Point, rest: &VfsPath, lead: &Lead) {
+    if metadata.links < 2 {
+        return; // its backend does not count
+    }
+    for name in &lead.names {
+        let beneath = point.fs.metadata(&rest.join(VfsPath::from_normal(name)));
+        if !beneath.is_ok_and(|beneath| beneath.is_dir()) {
+            metadata.links += 1;
+        }
+    }
 }
 
 impl FileSystem for Vfs {
@@ -293,6 +307,11 @@ impl FileSystem for Vfs {
             match point.fs.metadata(rest) {
                 Ok(mut metadata) => {
                     metadata.id = point.id(metadata.id);
+                    if metadata.is_dir()
+                        && let Some(lead) = table.lead(path)
+                    {
+                        count_mounts(&mut metadata, point, rest, lead);
+                    }
                     return Ok(metadata);
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -300,7 +319,7 @@ impl FileSystem for Vfs {
             }
         }
         match leads(&table, path) {
-            true => Ok(synthetic_directory()),
+            true => Ok(synthetic_directory(table.lead(path))),
             false => Err(ErrorKind::NotFound.into()),
         }
     }

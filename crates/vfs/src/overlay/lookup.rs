@@ -140,18 +140,27 @@ impl State {
     #[inline]
     pub(super) fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
         let hit = self.lookup(path)?;
-        Ok(self.shown(hit.layer, hit.metadata))
+        let mut metadata = self.shown(hit.layer, hit.metadata);
+        if metadata.is_dir() && self.tree.look(|| self.merges(&hit), |_| false)? {
+            // One layer's number would be wrong, and a program that believes it overlooks
+            // directories of the other layers; the right one would take a listing.
+            metadata.links = 1;
+        }
+        Ok(metadata)
     }
 
-    /// A layer's metadata as the overlay shows it. A directory's links are not counted: one
-    /// layer's number would be wrong, and a program that believes it overlooks directories of
-    /// the other layers.
+    /// Whether a layer beneath has a part of this directory.
+    fn merges(&self, directory: &Hit<'_>) -> BackendResult<bool> {
+        match self.layers[directory.layer].remaps.map(Cow::Borrowed(&*directory.path)) {
+            Some(beneath) => Ok(self.next_part(directory.layer + 1, beneath)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
+    /// A layer's metadata as the overlay shows it.
     #[inline]
     pub(super) fn shown(&self, layer: usize, mut metadata: Metadata) -> Metadata {
         metadata.id = self.ids.shown(layer, metadata.id);
-        if metadata.is_dir() {
-            metadata.links = 1;
-        }
         metadata
     }
 

@@ -6,7 +6,8 @@
 //! - The topmost layer that has the name decides. A whiteout, and anything that is no
 //!   directory, hides the name and all below it in the layers beneath.
 //! - Directories of the same name merge, down to the first layer that has something else there
-//!   or whose directory is opaque. Owner, mode, times and attributes are the topmost one's.
+//!   or whose directory is opaque. Owner, mode, times and attributes are the topmost one's. A
+//!   directory that merges answers one link (nobody has counted), any other the true number.
 //! - A directory made where one was removed is opaque: nothing of the old one comes back. What
 //!   is below an opaque directory is hidden at any depth.
 //! - File ids of different layers do not meet (but for a 64-bit accident), and copying a file
@@ -51,7 +52,8 @@
 //!
 //! # Cost
 //! A lookup asks the layers in turn until one answers, by the whole path: a hit costs what its
-//! layer costs and one miss for each layer above, a miss one probe for each layer. Neither
+//! layer costs and one miss for each layer above, a miss one probe for each layer; metadata of
+//! a directory one probe for each layer beneath, to know whether it merges. None of these
 //! allocates, takes a lock or writes memory that other threads read. Errors cost a walk along
 //! the path where something other than a directory stands in it.
 //!
