@@ -52,11 +52,9 @@ impl Listing {
     pub(crate) fn read(fs: &dyn FileSystem, path: &VfsPath) -> BackendResult<Self> {
         let mut listing = Listing::default();
         fs.read_dir(path, &mut |entry| {
-            if entry.file_type != FileType::Whiteout {
-                listing.names.extend_from_slice(entry.name);
-                let end = listing.names.len();
-                listing.entries.push(Entry { end, file_type: entry.file_type, id: entry.id.0 });
-            }
+            listing.names.extend_from_slice(entry.name);
+            let end = listing.names.len();
+            listing.entries.push(Entry { end, file_type: entry.file_type, id: entry.id.0 });
             ControlFlow::Continue(())
         })?;
         Ok(listing)

@@ -19,8 +19,9 @@ pub enum FileType {
     CharDevice,
     /// A block device.
     BlockDevice,
-    /// Hides the same name in the layers below. Only layers that hold whiteouts show it, and
-    /// only an overlay looks at it; no tree shows one to its users.
+    /// Hides the same name in the layers below. Only layers that hold whiteouts show it; an
+    /// overlay heeds it and never shows one, and to all others it means nothing. Where it must
+    /// be stored or shown as something else it is character device 0:0.
     Whiteout,
 }
 

@@ -165,7 +165,7 @@ pub enum NodeKind<'a> {
     Fifo,
     /// A Unix-domain socket.
     Socket,
-    /// A character device.
+    /// A character device. To a backend that stores whiteouts as device 0:0 the two are one.
     CharDevice(Device),
     /// A block device.
     BlockDevice(Device),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stratafs::{
     Change, ChangeKind, ErrorKind, FileSystem, FileType, MemoryFs, MetadataChange, MountOptions,
-    NewNode, NodeKind, OpenOptions, OverlayFs, RenameMode, Vfs, VfsPath, XattrMode,
+    NativeFs, NewNode, NodeKind, OpenOptions, OverlayFs, RenameMode, Vfs, VfsPath, XattrMode,
 };
 
 struct Stack {
@@ -464,4 +464,36 @@ fn copy_ups_and_readers_together() {
     });
     let total: u64 = (0..4).map(|n| s.vfs.metadata(format!("d/f{n}")).unwrap().len).sum();
     assert_eq!(total, 4 * 4 + 4 * 50);
+}
+
+/// On a native layer character device 0:0 is a whiteout: one that a user makes, or a lower file
+/// that is copied up, must not become one.
+#[test]
+fn no_device_becomes_a_whiteout() {
+    let (dir, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let native = |dir: &tempfile::TempDir| Arc::new(NativeFs::new(dir.path()).unwrap());
+    if !rustix::process::geteuid().is_root() {
+        return; // only root may make devices
+    }
+    let device = NewNode::new(NodeKind::CharDevice(Default::default())).mode(0o600);
+    let lower = Arc::new(MemoryFs::new());
+    lower.create(path("below"), &device).unwrap();
+    lower.create(path("hidden"), &device).unwrap();
+    let overlay = OverlayFs::builder().upper(native(&dir)).lower(lower).build().unwrap();
+    let vfs = mounted(Arc::new(overlay));
+    vfs.remove_file("hidden").unwrap();
+    for name in ["new", "hidden"] {
+        fails(vfs.create_node(name, &device), ErrorKind::OperationNotPermitted);
+        assert!(!vfs.exists(name).unwrap());
+    }
+    let change = MetadataChange::new().mode(0o644);
+    fails(vfs.set_metadata("below", &change), ErrorKind::OperationNotPermitted);
+    assert_eq!(vfs.metadata("below").unwrap().file_type, FileType::CharDevice);
+    assert_eq!(names(&vfs, ""), ["below"]);
+    assert_eq!(all(&*native(&dir)), ["- hidden"]);
+
+    let s = stack(&[]);
+    s.vfs.create_node("device", &device).unwrap();
+    fails(s.overlay.keep(&*native(&target)), ErrorKind::OperationNotPermitted);
+    assert!(all(&*native(&target)).is_empty());
 }

@@ -110,8 +110,7 @@ impl Door {
         for index in from.max(DOTS).. {
             let Some((name, ..)) = listing.get((index - DOTS) as usize) else { break };
             let metadata = match self.fs.metadata(&child(&located.path, name)?) {
-                Ok(metadata) if metadata.file_type != FileType::Whiteout => metadata,
-                Ok(_) => continue,
+                Ok(metadata) => metadata,
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => return Err(of(error)),
             };

@@ -16,9 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::io::Errno;
-use stratafs::{
-    BackendResult, Capabilities, ErrorKind, FileSystem, FileType, Metadata, VfsPath, VfsPathBuf,
-};
+use stratafs::{BackendResult, Capabilities, ErrorKind, FileSystem, Metadata, VfsPath, VfsPathBuf};
 
 use crate::directory::OpenDir;
 use crate::errno::{Answer, errno, of};
@@ -163,9 +161,6 @@ impl Door {
     pub(crate) fn lookup(&self, parent: u64, name: &[u8]) -> Answer<Found> {
         self.at_name(parent, name, |path| {
             let metadata = self.fs.metadata(path).map_err(of)?;
-            if metadata.file_type == FileType::Whiteout {
-                return Err(Errno::NOENT);
-            }
             Ok(self.enter(parent, name, metadata))
         })
     }

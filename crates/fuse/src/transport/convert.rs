@@ -11,6 +11,7 @@ pub(super) fn caller(request: &Request) -> Caller {
     Caller { user: request.uid(), group: request.gid() }
 }
 
+/// A whiteout shows as the device that the kernel's own overlay takes for one.
 pub(super) fn kind(file_type: FileType) -> fuser::FileType {
     match file_type {
         FileType::File => fuser::FileType::RegularFile,

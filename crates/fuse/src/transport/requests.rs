@@ -165,7 +165,7 @@ impl Filesystem for Transport {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        // A whiteout is a layer's own business: no tree shows one, so none can be asked for.
+        // Leaving a whiteout behind is for layers, not for programs.
         let mode = match flags {
             flags if flags.is_empty() => RenameMode::Replace,
             RenameFlags::RENAME_NOREPLACE => RenameMode::NoReplace,

@@ -87,9 +87,8 @@ impl Vfs {
             }
             FileType::Fifo => NodeKind::Fifo,
             FileType::Socket => NodeKind::Socket,
-            FileType::CharDevice => NodeKind::CharDevice(metadata.device),
+            FileType::CharDevice | FileType::Whiteout => NodeKind::CharDevice(metadata.device),
             FileType::BlockDevice => NodeKind::BlockDevice(metadata.device),
-            FileType::Whiteout => return Ok(()),
         };
         self.create_node(to, &NewNode::new(kind).mode(metadata.mode))
     }

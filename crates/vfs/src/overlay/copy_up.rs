@@ -10,6 +10,7 @@ use crate::path::{VfsPath, VfsPathBuf};
 
 use super::State;
 use super::copies::{Record, bucket};
+use super::create::create_node;
 use super::ids::Origin;
 use super::lookup::Hit;
 use super::remaps::NAMESPACE;
@@ -193,7 +194,7 @@ impl State {
             }
         };
         let node = NewNode { kind, mode: hit.metadata.mode, owner: None };
-        let made = upper.create(spare, &node)?;
+        let made = create_node(upper, spare, &node)?;
         set_xattrs(upper, spare, xattrs)?;
         set_like(&hit.metadata, made.owner, |change| upper.set_metadata(spare, change))?;
         Ok(Copy { file: None, id: made.id, spare: Some(spare.to_owned()) })

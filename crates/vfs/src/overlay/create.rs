@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::backend::{Capabilities, File};
+use crate::backend::{Capabilities, File, FileSystem};
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::Metadata;
+use crate::metadata::{FileType, Metadata};
 use crate::options::{NewNode, NodeKind, OpenOptions, RenameMode};
 use crate::path::{VfsPath, VfsPathBuf};
 use crate::watch::WatchKind;
@@ -13,6 +13,21 @@ use super::State;
 use super::copy_up::Contents;
 use super::lookup::Probe;
 use super::remaps::{Remap, set_entry};
+
+/// Makes a node that is no whiteout. To some layers character device 0:0 is a whiteout:
+/// refused there, so that no file of a user hides another.
+pub(super) fn create_node(
+    layer: &dyn FileSystem,
+    path: &VfsPath,
+    node: &NewNode<'_>,
+) -> BackendResult<Metadata> {
+    let made = layer.create(path, node)?;
+    if made.file_type == FileType::Whiteout {
+        layer.remove_file(path)?;
+        return Err(ErrorKind::OperationNotPermitted.into());
+    }
+    Ok(made)
+}
 
 impl State {
     pub(super) fn create(&self, path: &VfsPath, node: &NewNode<'_>) -> BackendResult<Metadata> {
@@ -31,7 +46,7 @@ impl State {
                 Some(made) => made,
                 None => self.create_opaque_dir(path, node)?,
             },
-            _ => self.make(path, |at| self.top().create(at, node))?,
+            _ => self.make(path, |at| create_node(self.top(), at, node))?,
         };
         self.ids.forget(made.id);
         self.watches.report(WatchKind::Created, path);

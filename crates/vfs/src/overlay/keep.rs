@@ -11,6 +11,7 @@ use crate::path::{VfsPath, VfsPathBuf};
 
 use super::OverlayFs;
 use super::copy_up::{Xattrs, copy_contents, is_refusal, set_like};
+use super::create::create_node;
 use super::remaps::NAMESPACE;
 
 impl OverlayFs {
@@ -104,7 +105,8 @@ pub(super) fn copy_one(
         FileType::BlockDevice => NodeKind::BlockDevice(metadata.device),
         FileType::Whiteout => return to.create(path, &NewNode::new(NodeKind::Whiteout)).map(drop),
     };
-    to.create(path, &NewNode { kind, mode: metadata.mode, owner: None })?;
+    let node = NewNode { kind, mode: metadata.mode, owner: None };
+    create_node(to, path, &node)?;
     facts.put(to, path)
 }
 

@@ -44,8 +44,9 @@ use crate::watch::{WatchGuard, WatchSink};
 /// that appears from a moment after it did: an [`Overflow`](crate::WatchKind::Overflow) with its
 /// path says to look into it.
 ///
-/// A whiteout is stored as character device 0:0, as the kernel's own overlay does, so such a
-/// device cannot be made otherwise.
+/// Character device 0:0 is a whiteout, as it is to the kernel's own overlay, whoever made it and
+/// by whatever name of the two. Only an overlay gives it a meaning; elsewhere it is a node like
+/// any other.
 ///
 /// ```
 /// use stratafs::{NativeFs, Vfs};

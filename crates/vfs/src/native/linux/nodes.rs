@@ -52,10 +52,6 @@ impl Inner {
             NodeKind::Symlink(target) => rustix::fs::symlinkat(target, dir, name)?,
             NodeKind::Fifo => special(FileType::Fifo, Device::default())?,
             NodeKind::Socket => special(FileType::Socket, Device::default())?,
-            // It would be a whiteout.
-            NodeKind::CharDevice(Device { major: 0, minor: 0 }) => {
-                return Err(ErrorKind::OperationNotPermitted.into());
-            }
             NodeKind::CharDevice(device) => special(FileType::CharacterDevice, device)?,
             NodeKind::BlockDevice(device) => special(FileType::BlockDevice, device)?,
             NodeKind::Whiteout => make_whiteout(dir, name)?,
