@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use smallvec::SmallVec;
 use stratafs::{FileId, Metadata, VfsPath, VfsPathBuf};
 
+use crate::door::Stale;
 use crate::errno::{Answer, of};
 use crate::handles::OpenFile;
 
@@ -129,8 +130,7 @@ impl Inodes {
     fn number_of(&mut self, parent: u64, name: &[u8], metadata: &Metadata) -> u64 {
         let known = self.nodes.get(&parent).and_then(|node| node.children.get(name)).copied();
         if let Some(number) = known {
-            let last = &self.nodes[&number].last;
-            if last.id == metadata.id && last.file_type == metadata.file_type {
+            if self.is(number, metadata) {
                 return number;
             }
             self.take_name(parent, name); // replaced underneath
@@ -222,7 +222,39 @@ impl Inodes {
         self.drop_unneeded(other.0);
     }
 
-    fn child(&self, (parent, name): (u64, &[u8])) -> Option<u64> {
+    /// The node that a path leads to, as far as it is known.
+    pub(crate) fn at_path(&self, path: &VfsPath) -> Option<u64> {
+        path.components().try_fold(ROOT, |at, name| self.child((at, name)))
+    }
+
+    /// The node of a file that is no directory, by whatever name it is known.
+    pub(crate) fn of_file(&self, id: FileId) -> Option<u64> {
+        self.by_file.get(&id).copied()
+    }
+
+    /// Whether this is what the kernel knows the node for.
+    pub(crate) fn is(&self, number: u64, metadata: &Metadata) -> bool {
+        self.nodes.get(&number).is_some_and(|node| {
+            node.last.id == metadata.id && node.last.file_type == metadata.file_type
+        })
+    }
+
+    /// Everything known at and below a path, to be asked for again.
+    pub(crate) fn all_below(&self, path: &VfsPath) -> Vec<Stale> {
+        let mut stale = Vec::new();
+        let mut pending: Vec<u64> = self.at_path(path).into_iter().collect();
+        while let Some(number) = pending.pop() {
+            stale.push(Stale::Contents(number));
+            let Some(node) = self.nodes.get(&number) else { continue };
+            for (name, child) in &node.children {
+                stale.push(Stale::Entry(number, name.to_vec()));
+                pending.push(*child);
+            }
+        }
+        stale
+    }
+
+    pub(crate) fn child(&self, (parent, name): (u64, &[u8])) -> Option<u64> {
         self.nodes.get(&parent)?.children.get(name).copied()
     }
 

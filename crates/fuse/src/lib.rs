@@ -24,6 +24,9 @@
 //! Permissions are checked by the kernel (`default_permissions`) from the owners and modes the
 //! tree shows. Locks (`flock`, POSIX) are kept by the kernel and hold within one mount.
 //!
+//! What the kernel keeps of a tree that others change as well is made untrue by reports of the
+//! tree (`watch.rs`), which `notify.rs` passes on.
+//!
 //! The thread that serves a mount must never touch a path on it: it would wait for itself.
 #![cfg(target_os = "linux")]
 
@@ -34,8 +37,10 @@ mod errno;
 mod handles;
 mod inodes;
 mod mount;
+mod notify;
 mod options;
 mod transport;
+mod watch;
 
 pub use device::{MountError, unmount};
 pub use mount::Mount;

@@ -59,8 +59,8 @@ impl Mount {
         options: &MountOptions,
     ) -> Result<Mount, MountError> {
         let kept = Arc::new(device.try_clone().map_err(MountError::Session)?);
-        let session =
-            transport::start(Arc::clone(door), device, options).map_err(MountError::Session)?;
+        let session = transport::start(Arc::clone(door), device, &kept, options)
+            .map_err(MountError::Session)?;
         let idle = match options.idle_timeout {
             None => None,
             Some(timeout) => {

@@ -6,22 +6,16 @@ use std::time::Duration;
 /// keep what it has learnt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Freshness {
-    /// Somebody else may change the tree: the kernel asks again after one second, and drops
-    /// cached contents when a modification time has moved.
+    /// Somebody else may change the tree. The kernel keeps what it learns for a minute where the
+    /// tree reports changes ([`Capabilities::WATCH`](stratafs::Capabilities::WATCH)) and is told
+    /// of each; otherwise, and while reports are lost, for a second. On a directory of the host a
+    /// watch takes a walk over the tree, behind the running mount, and one of the user's inotify
+    /// watches per directory.
     #[default]
     Shared,
     /// The tree changes only through this mount: the kernel keeps what it learns. Immutable
     /// trees are served so in any case.
     Exclusive,
-}
-
-impl Freshness {
-    pub(crate) fn lifetime(self) -> Duration {
-        match self {
-            Freshness::Shared => Duration::from_secs(1),
-            Freshness::Exclusive => Duration::from_secs(3600),
-        }
-    }
 }
 
 /// How to mount. The default is what a user wants on a machine of their own: writable, visible

@@ -11,6 +11,7 @@ mod attributes;
 mod data;
 mod listing;
 mod names;
+mod stale;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -25,6 +26,7 @@ use crate::inodes::{Inodes, child};
 
 pub(crate) use attributes::{AttributeChange, Fallocate};
 pub(crate) use data::Opening;
+pub(crate) use stale::Stale;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]

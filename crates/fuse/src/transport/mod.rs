@@ -19,30 +19,43 @@ use stratafs::Capabilities;
 use crate::door::Door;
 use crate::errno::Answer;
 use crate::options::{Freshness, MountOptions};
+use crate::watch::{self, Lifetimes};
 
 /// Serves a mounted device on threads of its own. When this returns, the kernel and the door
 /// have agreed on how to talk.
 pub(crate) fn start(
     door: Arc<Door>,
     device: OwnedFd,
+    kept: &Arc<OwnedFd>,
     options: &MountOptions,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
-    let freshness = match door.capabilities().contains(Capabilities::IMMUTABLE) {
-        true => Freshness::Exclusive,
-        false => options.freshness,
-    };
+    let exclusive = options.freshness == Freshness::Exclusive
+        || door.capabilities().contains(Capabilities::IMMUTABLE);
+    let lifetimes = Arc::new(Lifetimes::new(exclusive));
     let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let transport = Transport { owner: (!door.keeps_owners()).then_some(owner), door, freshness };
+    let transport = Transport {
+        owner: (!door.keeps_owners()).then_some(owner),
+        door: Arc::clone(&door),
+        lifetimes: Arc::clone(&lifetimes),
+    };
     let mut config = Config::default();
     config.n_threads = Some(options.thread_count());
     // Who may come in is the kernel's decision: the mount option says it.
     let session = Session::from_fd(transport, device, SessionACL::All, config)?;
-    std::thread::Builder::new().name("strata-fuse".to_owned()).spawn(move || session.run())
+    let watcher = match !exclusive && door.capabilities().contains(Capabilities::WATCH) {
+        true => Some(watch::start(door, Arc::clone(kept), lifetimes)?),
+        false => None,
+    };
+    std::thread::Builder::new().name("strata-fuse".to_owned()).spawn(move || {
+        let answer = session.run();
+        drop(watcher);
+        answer
+    })
 }
 
 struct Transport {
     door: Arc<Door>,
-    freshness: Freshness,
+    lifetimes: Arc<Lifetimes>,
     /// Whose the files are where the backend keeps no owners.
     owner: Option<(u32, u32)>,
 }
@@ -50,6 +63,7 @@ struct Transport {
 impl Transport {
     /// Calls the door. Whatever happens in a backend, the kernel gets an answer.
     fn ask<T>(&self, call: impl FnOnce(&Door) -> Answer<T>) -> Result<T, Errno> {
+        watch::serve_for(&self.door);
         self.door.touch();
         if self.door.is_stopped() {
             return Err(Errno::ENOTCONN);

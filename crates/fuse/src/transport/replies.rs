@@ -1,7 +1,5 @@
 //! What the kernel is told.
 
-use std::time::Duration;
-
 use fuser::{
     Errno, FileAttr, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyEmpty,
     ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
@@ -20,11 +18,10 @@ use super::convert::{encode_device, kind};
 pub(super) const OPEN_FILE: FopenFlags =
     FopenFlags::FOPEN_KEEP_CACHE.union(FopenFlags::FOPEN_NOFLUSH);
 
-impl Transport {
-    pub(super) fn lifetime(&self) -> Duration {
-        self.freshness.lifetime()
-    }
+/// By the protocol, this number says that nothing has the name.
+const NOTHING: u64 = 0;
 
+impl Transport {
     pub(super) fn attributes(&self, number: u64, metadata: &Metadata) -> FileAttr {
         let (user, group) = self.owner.unwrap_or((metadata.owner.user, metadata.owner.group));
         FileAttr {
@@ -47,10 +44,15 @@ impl Transport {
     }
 
     pub(super) fn reply_entry(&self, reply: ReplyEntry, call: impl FnOnce(&Door) -> Answer<Found>) {
+        let begun = self.lifetimes.begin();
         match self.ask(call) {
             Ok(found) => {
+                let lifetime = match found.node {
+                    NOTHING => self.lifetimes.of_nothing(begun),
+                    _ => self.lifetimes.of(&found.metadata, begun),
+                };
                 let attributes = self.attributes(found.node, &found.metadata);
-                reply.entry(&self.lifetime(), &attributes, Generation(found.generation));
+                reply.entry(&lifetime, &attributes, Generation(found.generation));
             }
             Err(error) => reply.error(error),
         }
@@ -75,8 +77,12 @@ impl Transport {
         reply: ReplyAttr,
         call: impl FnOnce(&Door) -> Answer<Metadata>,
     ) {
+        let begun = self.lifetimes.begin();
         match self.ask(call) {
-            Ok(metadata) => reply.attr(&self.lifetime(), &self.attributes(node.0, &metadata)),
+            Ok(metadata) => {
+                let lifetime = self.lifetimes.of(&metadata, begun);
+                reply.attr(&lifetime, &self.attributes(node.0, &metadata));
+            }
             Err(error) => reply.error(error),
         }
     }
@@ -152,8 +158,7 @@ impl Transport {
 }
 
 impl Found {
-    /// By the protocol, number 0 says that there is nothing.
     fn nothing() -> Self {
-        Found { node: 0, generation: 0, metadata: Metadata::new(FileType::File, 0) }
+        Found { node: NOTHING, generation: 0, metadata: Metadata::new(FileType::File, 0) }
     }
 }

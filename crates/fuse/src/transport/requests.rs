@@ -15,7 +15,6 @@ use fuser::{
 use stratafs::{NodeKind, RenameMode, Seek, XattrMode};
 
 use crate::door::{AttributeChange, Door, Fallocate, Opening};
-use crate::options::Freshness;
 
 use super::Transport;
 use super::convert::{caller, decode_device, kind, time_change};
@@ -37,7 +36,7 @@ impl Filesystem for Transport {
             | InitFlags::FUSE_CACHE_SYMLINKS
             | InitFlags::FUSE_HANDLE_KILLPRIV_V2
             | InitFlags::FUSE_ASYNC_DIO;
-        if self.freshness == Freshness::Shared {
+        if !self.lifetimes.are_exclusive() {
             wanted |= InitFlags::FUSE_AUTO_INVAL_DATA;
         }
         // What an older kernel lacks is an optimisation, save for one: without
@@ -196,11 +195,12 @@ impl Filesystem for Transport {
         reply: ReplyCreate,
     ) {
         let how = Opening::from_flags(flags);
+        let begun = self.lifetimes.begin();
         let answer =
             self.ask(|door| door.create(caller(request), parent.0, name.as_bytes(), mode, how));
         match answer {
             Ok((found, handle)) => reply.created(
-                &self.lifetime(),
+                &self.lifetimes.of(&found.metadata, begun),
                 &self.attributes(found.node, &found.metadata),
                 Generation(found.generation),
                 FileHandle(handle),
@@ -278,9 +278,9 @@ impl Filesystem for Transport {
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         // In a tree of our own the kernel may keep listings too: it drops them when a name
         // comes or goes.
-        let flags = match self.freshness {
-            Freshness::Exclusive => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
-            Freshness::Shared => FopenFlags::empty(),
+        let flags = match self.lifetimes.are_exclusive() {
+            true => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
+            false => FopenFlags::empty(),
         };
         self.reply_open(flags, reply, |door| door.open_dir(node.0));
     }
@@ -317,7 +317,7 @@ impl Filesystem for Transport {
         from: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let lifetime = self.lifetime();
+        let begun = self.lifetimes.begin();
         let answer = self.ask(|door| {
             door.list_plus(handle.0, from, |entry| {
                 let found = entry.found;
@@ -325,7 +325,7 @@ impl Filesystem for Transport {
                     INodeNo(found.node),
                     entry.cookie,
                     OsStr::from_bytes(entry.name),
-                    &lifetime,
+                    &self.lifetimes.of(&found.metadata, begun),
                     &self.attributes(found.node, &found.metadata),
                     Generation(found.generation),
                 )
