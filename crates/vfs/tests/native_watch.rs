@@ -63,6 +63,16 @@ fn changes_below_are_reported_with_paths_of_the_backend() {
     std::fs::create_dir(at("a/dir")).unwrap();
     wait_for(&of_all, WatchKind::Created, "a/dir");
     wait_for(&of_all, WatchKind::Overflow, "a/dir");
+    std::fs::rename(at("a/dir"), at("a/again")).unwrap();
+    wait_for(&of_all, WatchKind::Created, "a/again");
+    wait_for(&of_all, WatchKind::Overflow, "a/again");
+    // A write through a mapping is reported when the file is closed.
+    std::fs::write(at("a/mapped"), b"old").unwrap();
+    wait_for(&of_all, WatchKind::Modified, "a/mapped");
+    let file = std::fs::File::options().read(true).write(true).open(at("a/mapped")).unwrap();
+    while of_all.recv_timeout(Duration::from_millis(100)).is_ok() {}
+    drop(file);
+    wait_for(&of_all, WatchKind::Modified, "a/mapped");
     std::fs::remove_dir_all(at("a/b")).unwrap();
     wait_for(&of_all, WatchKind::Removed, "a/b");
     drop(all);

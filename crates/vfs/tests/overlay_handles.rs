@@ -234,6 +234,34 @@ fn reports_name_what_users_did() {
     assert_eq!(seen, expected);
 }
 
+#[test]
+fn reports_of_lower_layers_go_by_the_name_that_shows() {
+    let s = stack(&["a/f", "b/g", "b/c/h"]);
+    s.vfs.rename("a", "moved").unwrap();
+    let (sender, events) = std::sync::mpsc::channel();
+    let sink = Arc::new(move |event: WatchEvent| drop(sender.send(event)));
+    let _guard = s.overlay.watch(path(""), sink).unwrap();
+    s.vfs.rename("b", "moved/b").unwrap();
+    let seen = || -> Vec<_> {
+        events.try_iter().map(|event| (event.kind, event.path.display().to_string())).collect()
+    };
+    assert_eq!(seen().len(), 2);
+    let below = mounted(s.lower.clone());
+    below.write("a/new", "").unwrap();
+    below.create_dir("b/c/d").unwrap();
+    below.remove_file("b/g").unwrap();
+    let expected = [
+        (WatchKind::Created, "/moved/new"),
+        (WatchKind::Created, "/moved/b/c/d"),
+        (WatchKind::Removed, "/moved/b/g"),
+    ];
+    assert_eq!(seen(), expected.map(|(kind, path)| (kind, path.to_owned())));
+    s.vfs.remove_dir_all("moved/b/c").unwrap();
+    assert_eq!(seen().len(), 3);
+    below.write("b/c/h", "hidden").unwrap();
+    assert_eq!(seen(), []);
+}
+
 /// Readers open lower files while writers copy them up: whoever reads after a write has
 /// returned sees it.
 #[test]

@@ -47,8 +47,9 @@
 //!
 //! # Watching
 //! A watch reports what is done through the overlay, in the thread that does it and before the
-//! call returns, and the reports of those lower layers that report, as far as nothing hides
-//! the name.
+//! call returns, and what the lower layers report, by the name it shows as, if nothing hides it.
+//! An overlay with a lower layer that may change and does not report cannot be watched: silence
+//! would be taken for "nothing changed".
 //!
 //! # Cost
 //! A lookup asks the layers in turn until one answers, by the whole path: a hit costs what its
@@ -231,10 +232,13 @@ fn capabilities(layers: &[Layer], writable: bool) -> Capabilities {
     let all = layers.iter().map(|layer| layer.fs.capabilities());
     let any = all.clone().fold(C::empty(), C::union);
     let every = all.fold(C::all(), C::intersection);
+    let lowers = &layers[usize::from(writable)..];
+    let reports = |layer: &Layer| layer.fs.capabilities().intersects(C::WATCH | C::IMMUTABLE);
+    let watch = if lowers.iter().all(reports) { C::WATCH } else { C::empty() };
     if !writable {
-        let reading = (any & (C::MODES | C::OWNERS | C::SPARSE | C::WATCH))
-            | (every & (C::STABLE_IDS | C::IMMUTABLE | C::DURABLE));
-        return reading;
+        return (any & (C::MODES | C::OWNERS | C::SPARSE))
+            | (every & (C::STABLE_IDS | C::IMMUTABLE | C::DURABLE))
+            | (any & watch);
     }
     let upper = layers[0].fs.capabilities();
     let lent = C::WRITE
@@ -248,7 +252,7 @@ fn capabilities(layers: &[Layer], writable: bool) -> Capabilities {
         | C::EXCHANGE
         | C::TEMPORARY
         | C::DURABLE;
-    (upper & lent) | C::WATCH
+    (upper & lent) | watch
 }
 
 impl OverlayFs {
@@ -373,6 +377,6 @@ impl FileSystem for OverlayFs {
     }
 
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
-        self.state.watch(path, sink)
+        watch::watch(&self.state, path, sink)
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use notify::event::{CreateKind, EventKind, Flag, ModifyKind, RenameMode};
+use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, Flag, ModifyKind, RenameMode};
 use notify::{Config, INotifyWatcher, RecursiveMode, Watcher};
 use rustix::fs::Mode;
 
@@ -102,7 +102,7 @@ impl Reporter {
         self.report(WatchKind::Overflow, self.path.clone());
     }
 
-    fn report_all(&self, event: EventKind, path: &Path) {
+    fn report_all(&self, event: EventKind, at: &Path) {
         let kind = match event {
             EventKind::Create(_) | EventKind::Modify(ModifyKind::Name(RenameMode::To)) => {
                 WatchKind::Created
@@ -111,14 +111,18 @@ impl Reporter {
                 WatchKind::Removed
             }
             // Both halves of it have been reported.
-            EventKind::Modify(ModifyKind::Name(_)) | EventKind::Access(_) => return,
+            EventKind::Modify(ModifyKind::Name(_)) => return,
+            // What was written to a mapping is reported by nothing else.
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) => WatchKind::Modified,
+            EventKind::Access(_) => return,
             EventKind::Modify(ModifyKind::Metadata(_)) => WatchKind::Metadata,
             EventKind::Modify(_) => WatchKind::Modified,
             EventKind::Any | EventKind::Other => return self.report_overflow(),
         };
-        let Some(path) = self.in_backend(path) else { return };
+        let Some(path) = self.in_backend(at) else { return };
         self.report(kind, path.clone());
-        if event == EventKind::Create(CreateKind::Folder) {
+        let arrived = EventKind::Modify(ModifyKind::Name(RenameMode::To));
+        if event == EventKind::Create(CreateKind::Folder) || (event == arrived && is_dir(at)) {
             // What was made in it before it was watched is not reported.
             self.report(WatchKind::Overflow, path);
         }
@@ -134,4 +138,8 @@ impl Reporter {
             self.sink.event(WatchEvent { kind, path });
         }
     }
+}
+
+fn is_dir(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
 }
