@@ -1,8 +1,7 @@
-//! What the commands on archives share: opening, keys, progress, names.
+//! What the commands on archives share: opening, keys, names.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use stratafs::ArchiveFs;
 use stratafs::archive::{ArchiveOptions, CipherKind, Key};
@@ -127,53 +126,6 @@ fn ask_passphrase() -> Result<String, Failure> {
     match line.is_empty() {
         true => Err(Failure::new("the passphrase is empty")),
         false => Ok(line.to_owned()),
-    }
-}
-
-/// A progress bar on standard error, where that is a terminal and the work takes over a second.
-pub struct Meter {
-    start: Instant,
-    verb: &'static str,
-    bar: std::cell::OnceCell<indicatif::ProgressBar>,
-    total: u64,
-    shown: bool,
-}
-
-impl Meter {
-    /// A bar for so many bytes; 0: not known.
-    pub fn new(verb: &'static str, total: u64) -> Meter {
-        let shown = io::stderr().is_terminal();
-        Meter { start: Instant::now(), verb, bar: std::cell::OnceCell::new(), total, shown }
-    }
-
-    /// So many bytes are done, of so many.
-    pub fn set(&self, done: u64, total: u64) {
-        if !self.shown || self.start.elapsed() < Duration::from_secs(1) {
-            return;
-        }
-        let bar = self.bar.get_or_init(|| {
-            let bar = indicatif::ProgressBar::new(total);
-            let template = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-            if let Ok(style) = indicatif::ProgressStyle::with_template(template) {
-                bar.set_style(style);
-            }
-            bar.set_message(self.verb);
-            bar
-        });
-        bar.set_position(done);
-    }
-
-    /// So many bytes are done.
-    pub fn advance(&self, done: u64) {
-        self.set(done, self.total);
-    }
-}
-
-impl Drop for Meter {
-    fn drop(&mut self) {
-        if let Some(bar) = self.bar.get() {
-            bar.finish_and_clear();
-        }
     }
 }
 

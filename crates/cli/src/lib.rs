@@ -14,6 +14,7 @@ pub mod commands;
 pub mod exit;
 pub mod limits;
 pub mod output;
+pub mod progress;
 pub mod run;
 pub mod stack;
 

@@ -7,9 +7,10 @@ use serde::Serialize;
 use stratafs::NativeFs;
 use stratafs::archive::{ExtractOptions, extract};
 
-use crate::archives::{Meter, OpenArgs, inner_path, shown};
+use crate::archives::{OpenArgs, inner_path, shown};
 use crate::exit::{Context, Outcome, Status};
 use crate::output::Output;
+use crate::progress::Meter;
 
 /// Extract an archive into a directory.
 ///
@@ -50,7 +51,9 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     let paths = args.paths.iter().map(|path| inner_path(path)).collect::<Result<_, _>>()?;
     std::fs::create_dir_all(&args.directory).context(|| args.directory.display())?;
     let target = NativeFs::new(&args.directory).context(|| args.directory.display())?;
-    let meter = Meter::new("extracting", archive.info().content_len);
+    // How much a part of the archive is, nobody knows before.
+    let total = if args.paths.is_empty() { archive.info().content_len } else { 0 };
+    let meter = Meter::new("extracting", total);
     let options = ExtractOptions {
         paths,
         overwrite: args.overwrite,

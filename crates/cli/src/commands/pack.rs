@@ -1,19 +1,21 @@
 //! `strata pack`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use stratafs::archive::{ArchiveOptions, Compression, PackOptions, Rule, pack};
-use stratafs::{ArchiveFs, NativeFs};
+use stratafs::{ArchiveFs, NativeFs, VfsPathBuf};
 
-use crate::archives::{KeyArgs, Meter, shown};
+use crate::archives::{KeyArgs, inner_path, shown};
 use crate::exit::{Context, Failure, Outcome, Status};
 use crate::output::Output;
+use crate::progress::Meter;
 
 /// Pack a directory into an archive.
 ///
 /// In a pattern, `*` also crosses directories: `*.lua` matches at any depth. The archive is
-/// written under a temporary name and renamed when it is whole. The same tree and options give
+/// written under a temporary name and renamed when it is whole; one inside of the directory is
+/// not packed itself. The same tree and options give
 /// the same bytes, except when encrypting.
 #[derive(clap::Args, Debug)]
 pub struct Args {
@@ -49,7 +51,7 @@ pub struct Args {
     /// Leave out extended attributes.
     #[arg(long)]
     no_xattrs: bool,
-    /// Leave out directories that cannot be read, with a warning, instead of failing.
+    /// Leave out files and directories that cannot be read, with a warning, instead of failing.
     #[arg(long)]
     skip_unreadable: bool,
 }
@@ -79,6 +81,7 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
         return Err(Failure::new(format_args!("--encrypt needs a key: {keys}")));
     }
     rules.extend(encrypt.into_iter().map(Rule::Encrypt));
+    rules.extend(own_path(&args.directory, &args.archive)?.map(Rule::ExcludePath));
     let old = match &args.patch_from {
         Some(file) => {
             // An encrypted archive is patched with the key of the new one.
@@ -127,6 +130,19 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     );
     output.record(text, &record)?;
     Ok(Status::Done)
+}
+
+/// The archive's path in the directory, if it lies there: an archive does not hold what it was
+/// before.
+fn own_path(directory: &Path, archive: &Path) -> Result<Option<VfsPathBuf>, Failure> {
+    let place = archive.parent().filter(|place| !place.as_os_str().is_empty());
+    let place = place.unwrap_or(Path::new("."));
+    let place = place.canonicalize().context(|| place.display())?;
+    let directory = directory.canonicalize().context(|| directory.display())?;
+    Ok(match (place.strip_prefix(directory), archive.file_name()) {
+        (Ok(inside), Some(name)) => Some(inner_path(inside.join(name).as_os_str())?),
+        _ => None,
+    })
 }
 
 /// `GLOB`, `GLOB=lz4`, `GLOB=zstd`, `GLOB=zstd:LEVEL`.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::archives::OpenArgs;
 use crate::exit::{Outcome, Status};
 use crate::output::Output;
+use crate::progress::Meter;
 
 /// Check every checksum and hash of an archive.
 ///
@@ -41,7 +42,9 @@ struct Record {
 
 pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     let archive = args.open.open(&args.archive)?;
-    let report = archive.verify(args.jobs, None);
+    let meter = Meter::new("verifying", archive.info().content_len);
+    let report = archive.verify(args.jobs, Some(&|bytes| meter.advance(bytes)));
+    drop(meter);
     for problem in &report.problems {
         let (entry, reason) = (&*problem.entry, &*problem.reason);
         let text = format!("{}: {reason}", entry.escape_debug());

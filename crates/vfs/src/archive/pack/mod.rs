@@ -51,7 +51,8 @@ pub struct PackOptions<'a> {
     pub patch_from: Option<&'a ArchiveFs>,
     /// Keep extended attributes.
     pub xattrs: bool,
-    /// Leave out files that cannot be read, with a [`Warning`], instead of failing.
+    /// Leave out files that cannot be opened and directories that cannot be listed, with a
+    /// [`Warning`], instead of failing. Costs an open of each file more.
     pub skip_unreadable: bool,
     /// Called from time to time on the caller's thread.
     pub progress: Option<&'a dyn Fn(Progress)>,
@@ -205,8 +206,8 @@ impl std::fmt::Debug for PackOptions<'_> {
 ///
 /// # Errors
 /// `InvalidArgument` for options that make no sense; `Unsupported` for a patch of a patch, and
-/// for Zstandard without the feature `zstd`; what reading the tree or writing meets. A file
-/// that changes its length while it is packed is `Busy`.
+/// for Zstandard without the feature `zstd`; `IsADirectory` when `out` is one; what reading the
+/// tree or writing meets. A file that changes its length while it is packed is `Busy`.
 pub fn pack(
     source: &dyn FileSystem,
     out: impl AsRef<Path>,
@@ -216,8 +217,13 @@ pub fn pack(
     let failed = |error: crate::BackendError| {
         error.at("write archive", VfsPath::unchecked(out.as_os_str().as_encoded_bytes()))
     };
+    if out.is_dir() {
+        return Err(failed(ErrorKind::IsADirectory.into()));
+    }
+    let plan = Plan::new(source, options)?;
+    // Made after the tree was looked at, which it may be a part of.
     let mut temp = TempFile::create_beside(out).map_err(failed)?;
-    let report = pack_into(source, Output::new(&mut temp), options)?;
+    let report = plan.write(Output::new(&mut temp))?;
     temp.finish(out).map_err(failed)?;
     Ok(report)
 }
@@ -231,32 +237,45 @@ pub fn pack_to_vec(
     options: &PackOptions<'_>,
 ) -> Result<(Vec<u8>, PackReport)> {
     let mut bytes = Vec::new();
-    let report = pack_into(source, Output::new(&mut bytes), options)?;
+    let report = Plan::new(source, options)?.write(Output::new(&mut bytes))?;
     Ok((bytes, report))
 }
 
-fn pack_into(
-    source: &dyn FileSystem,
-    mut output: Output<'_>,
-    options: &PackOptions<'_>,
-) -> Result<PackReport> {
-    let at_root = |error: crate::BackendError| error.at("pack", VfsPath::root());
-    let rules = Rules::new(options).map_err(at_root)?;
-    let block_bits = options.block_bits().map_err(at_root)?;
-    let mut warnings = Vec::new();
-    let mut tree = scan::scan(source, &rules, options, &mut warnings)?;
-    if let Some(old) = options.patch_from {
-        patch::reduce(&mut tree, source, old, options)?;
+/// What the archive will hold.
+struct Plan<'a> {
+    source: &'a dyn FileSystem,
+    options: &'a PackOptions<'a>,
+    tree: scan::Tree,
+    block_bits: u8,
+    warnings: Vec<Warning>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(source: &'a dyn FileSystem, options: &'a PackOptions<'a>) -> Result<Self> {
+        let rules = Rules::new(options).map_err(at_root)?;
+        let block_bits = options.block_bits().map_err(at_root)?;
+        let mut warnings = Vec::new();
+        let mut tree = scan::scan(source, &rules, options, &mut warnings)?;
+        if let Some(old) = options.patch_from {
+            patch::reduce(&mut tree, source, old, options)?;
+        }
+        tree.assign_blocks(block_bits).map_err(at_root)?;
+        Ok(Plan { source, options, tree, block_bits, warnings })
     }
-    let secrets = build::Secrets::new(options).map_err(at_root)?;
-    tree.assign_blocks(block_bits).map_err(at_root)?;
-    let blocks =
-        work::write_contents(source, &mut tree, &mut output, &secrets.cipher, options, block_bits)?;
-    let is_patch = options.patch_from.is_some();
-    let mut report =
-        build::finish(&tree, &blocks, output, &secrets, is_patch, block_bits).map_err(at_root)?;
-    report.warnings = warnings;
-    Ok(report)
+
+    fn write(mut self, mut output: Output<'_>) -> Result<PackReport> {
+        let (options, bits) = (self.options, self.block_bits);
+        let secrets = build::Secrets::new(options).map_err(at_root)?;
+        let (tree, cipher) = (&mut self.tree, &secrets.cipher);
+        let blocks = work::write_contents(self.source, tree, &mut output, cipher, options, bits)?;
+        let is_patch = options.patch_from.is_some();
+        let report = build::finish(tree, &blocks, output, &secrets, is_patch, bits);
+        Ok(PackReport { warnings: self.warnings, ..report.map_err(at_root)? })
+    }
+}
+
+fn at_root(error: crate::BackendError) -> Error {
+    error.at("pack", VfsPath::root())
 }
 
 fn changed_while_packed(path: &VfsPath) -> Error {

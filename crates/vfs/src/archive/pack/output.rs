@@ -38,13 +38,11 @@ pub(crate) struct TempFile {
 
 impl TempFile {
     pub(crate) fn create_beside(out: &Path) -> BackendResult<TempFile> {
-        let name = out.file_name().ok_or_else(|| from_io(io::ErrorKind::IsADirectory.into()))?;
+        out.file_name().ok_or_else(|| from_io(io::ErrorKind::IsADirectory.into()))?;
         let mut nth = 0;
         loop {
-            let mut temp_name = std::ffi::OsString::from(".");
-            temp_name.push(name);
-            temp_name.push(format!(".{}-{nth}.tmp", std::process::id()));
-            let path = out.with_file_name(temp_name);
+            // Not made of the archive's own name, which may be as long as a name can be.
+            let path = out.with_file_name(format!(".strata-{}-{nth}.tmp", std::process::id()));
             match fs::File::create_new(&path) {
                 Ok(file) => return Ok(TempFile { file, path, finished: false }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && nth < 1000 => {

@@ -3,7 +3,7 @@
 use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 
 use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::path::VfsPath;
+use crate::path::{VfsPath, VfsPathBuf};
 
 use super::PackOptions;
 use crate::archive::{CipherKind, Compression};
@@ -20,6 +20,8 @@ pub enum Rule {
     Encrypt(String),
     /// Leave out; a directory with everything below it.
     Exclude(String),
+    /// Leave out this very path; a directory with everything below it.
+    ExcludePath(VfsPathBuf),
 }
 
 /// What the rules say of one file.
@@ -29,7 +31,8 @@ pub(crate) struct Treatment {
     pub encrypted: bool,
 }
 
-pub(crate) struct Rules {
+pub(crate) struct Rules<'a> {
+    exclude_paths: Vec<&'a VfsPath>,
     compression: Patterns<Compression>,
     encrypt: Patterns<()>,
     exclude: Patterns<()>,
@@ -60,8 +63,9 @@ impl<T: Copy> Patterns<T> {
     }
 }
 
-impl Rules {
-    pub(crate) fn new(options: &PackOptions<'_>) -> BackendResult<Rules> {
+impl<'a> Rules<'a> {
+    pub(crate) fn new(options: &'a PackOptions<'_>) -> BackendResult<Self> {
+        let mut exclude_paths = Vec::new();
         let (mut compression, mut encrypt, mut exclude) = (Vec::new(), Vec::new(), Vec::new());
         for rule in &options.rules {
             match rule {
@@ -76,12 +80,14 @@ impl Rules {
                 Rule::Store(pattern) => compression.push((&**pattern, Compression::Store)),
                 Rule::Encrypt(pattern) => encrypt.push((&**pattern, ())),
                 Rule::Exclude(pattern) => exclude.push((&**pattern, ())),
+                Rule::ExcludePath(path) => exclude_paths.push(&**path),
             }
         }
         match (&options.key, encrypt.is_empty()) {
             (None, false) => Err(invalid("a rule encrypts, and there is no key".into())),
             (Some(_), true) => Err(invalid("there is a key, and no rule encrypts".into())),
             _ => Ok(Rules {
+                exclude_paths,
                 compression: Patterns::new(compression)?,
                 encrypt: Patterns::new(encrypt)?,
                 exclude: Patterns::new(exclude)?,
@@ -90,7 +96,8 @@ impl Rules {
     }
 
     pub(crate) fn excludes(&self, path: &VfsPath) -> bool {
-        with_candidate(path, |path| self.exclude.last(path).is_some())
+        self.exclude_paths.contains(&path)
+            || with_candidate(path, |path| self.exclude.last(path).is_some())
     }
 
     pub(crate) fn treatment(&self, path: &VfsPath) -> Treatment {

@@ -6,6 +6,7 @@ use std::ops::{ControlFlow, Range};
 use crate::backend::FileSystem;
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{FileId, FileType, Metadata};
+use crate::options::OpenOptions;
 use crate::path::{VfsPath, VfsPathBuf};
 
 use super::rules::{Rules, Treatment};
@@ -70,12 +71,13 @@ pub(crate) fn too_many(what: &str) -> BackendError {
 
 pub(crate) fn scan(
     source: &dyn FileSystem,
-    rules: &Rules,
+    rules: &Rules<'_>,
     options: &PackOptions<'_>,
     warnings: &mut Vec<Warning>,
 ) -> Result<Tree> {
     let mut scan = Scan { source, rules, options, warnings, by_id: HashMap::new() };
-    let mut nodes = vec![scan.node(VfsPathBuf::new(), 0, 0)?];
+    let root = VfsPath::root();
+    let mut nodes = vec![scan.node(root, 0, 0).map_err(|error| error.at("pack", root))?];
     let mut next = 0;
     while next < nodes.len() {
         if nodes[next].metadata.is_dir() {
@@ -85,7 +87,13 @@ pub(crate) fn scan(
                     .ok()
                     .filter(|&number| number < u32::MAX - 1)
                     .ok_or_else(|| too_many("entries").at("pack", &path))?;
-                let node = scan.node(path, next as u32, number)?;
+                let node = match scan.node(&path, next as u32, number) {
+                    Ok(node) => node,
+                    Err(error) => {
+                        scan.unreadable(&path, error)?;
+                        continue;
+                    }
+                };
                 if node.file != number {
                     let file = &mut nodes[node.file as usize];
                     file.links += 1;
@@ -101,7 +109,7 @@ pub(crate) fn scan(
 
 struct Scan<'a> {
     source: &'a dyn FileSystem,
-    rules: &'a Rules,
+    rules: &'a Rules<'a>,
     options: &'a PackOptions<'a>,
     warnings: &'a mut Vec<Warning>,
     by_id: HashMap<FileId, u32>,
@@ -127,35 +135,38 @@ impl Scan<'_> {
         Ok(children)
     }
 
-    /// Fails, or warns when the options say so.
+    /// Fails, or warns when the options say so. Without its root there is nothing to pack.
     fn unreadable(&mut self, path: &VfsPath, error: BackendError) -> Result<()> {
-        if !self.options.skip_unreadable {
+        if !self.options.skip_unreadable || path.is_root() {
             return Err(error.at("pack", path));
         }
         self.warnings.push(Warning { path: path.to_owned(), reason: error.to_string() });
         Ok(())
     }
 
-    fn node(&mut self, path: VfsPathBuf, parent: u32, number: u32) -> Result<Node> {
-        let at = |error: BackendError| error.at("pack", &path);
-        let metadata = self.source.metadata(&path).map_err(at)?;
+    fn node(&mut self, path: &VfsPath, parent: u32, number: u32) -> BackendResult<Node> {
+        let metadata = self.source.metadata(path)?;
         if path.len() > crate::path::MAX_PATH_LEN {
-            return Err(at(ErrorKind::NameTooLong.into()));
+            return Err(ErrorKind::NameTooLong.into());
         }
         let target = match metadata.file_type {
-            FileType::Symlink => self.source.read_link(&path).map_err(at)?,
+            FileType::Symlink => self.source.read_link(path)?,
             _ => Vec::new(),
         };
         let xattrs = match self.options.xattrs {
-            true if metadata.file_type != FileType::Whiteout => self.xattrs(&path).map_err(at)?,
+            true if metadata.file_type != FileType::Whiteout => self.xattrs(path)?,
             _ => Vec::new(),
         };
+        if self.options.skip_unreadable && metadata.is_file() {
+            // What cannot be opened must be known before the archive is laid out.
+            self.source.open(path, &OpenOptions::reading())?;
+        }
         let file = match metadata.links > 1 && !metadata.is_dir() {
             true => *self.by_id.entry(metadata.id).or_insert(number),
             false => number,
         };
-        let treatment = self.rules.treatment(&path);
         Ok(Node {
+            path: path.to_owned(),
             parent,
             metadata,
             children: 0..0,
@@ -163,11 +174,10 @@ impl Scan<'_> {
             xattrs,
             file,
             links: 1,
-            treatment,
+            treatment: self.rules.treatment(path),
             first_block: 0,
             plain_at: None,
             hash: [0; 32],
-            path,
         })
     }
 
