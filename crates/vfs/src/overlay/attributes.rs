@@ -7,8 +7,8 @@ use crate::path::VfsPath;
 use crate::watch::WatchKind;
 
 use super::State;
-use super::copy_up::Contents;
-use super::remaps::NAMESPACE;
+use super::copy_up::{Contents, is_refusal};
+use super::remaps::{CHANGED, NAMESPACE, read};
 
 impl State {
     pub(super) fn set_metadata(
@@ -40,10 +40,23 @@ impl State {
                 if self.find(path)?.layer > 0 {
                     continue;
                 }
+                self.mark_root(path)?;
                 change()?;
             }
             self.watches.report(WatchKind::Metadata, path);
             return Ok(());
+        }
+    }
+
+    /// Notes on the upper layer's root that it is no longer only what its maker gave it: the
+    /// report of changes compares it from then on.
+    fn mark_root(&self, path: &VfsPath) -> BackendResult<()> {
+        if !path.is_root() || read(self.top(), path, CHANGED)?.is_some() {
+            return Ok(());
+        }
+        match self.top().set_xattr(path, CHANGED, b"y", XattrMode::Set) {
+            Err(error) if !is_refusal(&error) => Err(error),
+            _ => Ok(()),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::options::OpenOptions;
 use crate::path::{VfsPath, VfsPathBuf};
 
 use super::lookup::{Hit, Probe};
-use super::remaps::{ORIGIN, Remap, read};
+use super::remaps::{CHANGED, ORIGIN, Remap, read};
 use super::{OverlayFs, State};
 
 /// How a name differs from what the lower layers alone show.
@@ -50,7 +50,8 @@ impl OverlayFs {
     /// directory that was added, renamed or deleted is one change; what an added one holds is
     /// reported as well, and of a renamed one what differs from what it held. A directory that
     /// is in the upper layer only because something in it changed is none, nor is a file that
-    /// was copied up without a difference. Costs a walk over the upper layer; large lower trees
+    /// was copied up without a difference. The root counts when its owner, mode or attributes
+    /// were changed through the overlay. Costs a walk over the upper layer; large lower trees
     /// cost nothing. Nothing may change the overlay meanwhile: it waits.
     ///
     /// # Errors
@@ -79,6 +80,8 @@ struct Pair {
 impl State {
     fn changes(&self) -> BackendResult<Vec<Change>> {
         let mut changes = Vec::new();
+        changes.extend(self.compare_root()?);
+        let mut deleted = Vec::new();
         let root = Some(VfsPathBuf::new());
         let mut pending = vec![Pair { path: VfsPathBuf::new(), before: root, hides: false }];
         while let Some(pair) = pending.pop() {
@@ -90,14 +93,39 @@ impl State {
                 let name = VfsPath::from_normal(&name);
                 let path = pair.path.join(name);
                 let before = pair.before.as_ref().map(|before| before.join(name));
-                let (change, inside) = self.compare(path, before)?;
-                changes.extend(change);
+                let (change, inside) = self.compare(path, before.clone())?;
+                match (change, before) {
+                    (Some(change), Some(before)) if change.kind == ChangeKind::Deleted => {
+                        deleted.push((before, change));
+                    }
+                    (change, _) => changes.extend(change),
+                }
                 pending.extend(inside);
             }
         }
-        self.join_renames(&mut changes);
+        join_renames(&mut changes, deleted);
         changes.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(changes)
+    }
+
+    /// The root is in every upper layer, as its maker made it: it differs only when it was
+    /// changed through the overlay.
+    fn compare_root(&self) -> BackendResult<Option<Change>> {
+        let root = VfsPath::root();
+        if read(self.top(), root, CHANGED)?.is_none() {
+            return Ok(None);
+        }
+        let Some(old) = self.lower(root)? else { return Ok(None) };
+        if self.same_facts(&self.find(root)?, &old)? {
+            return Ok(None);
+        }
+        Ok(Some(Change {
+            kind: ChangeKind::Modified,
+            path: VfsPathBuf::new(),
+            file_type: FileType::Directory,
+            old_len: None,
+            new_len: None,
+        }))
     }
 
     fn compare(
@@ -136,7 +164,7 @@ impl State {
             && Some(&from) != before.as_ref()
             && let Some(old) = self.lower(&from)?
             && old.is_dir() == now.is_dir()
-            && self.whereabouts(&from)?.is_none_or(|shown| shown == path)
+            && !self.has_kept_name(&from, &path, &now)?
         {
             let inside = now.is_dir().then(|| Pair {
                 path: path.clone(),
@@ -165,6 +193,20 @@ impl State {
         Ok((changed, Some(Pair { path: path.clone(), before: before.clone(), hides })))
     }
 
+    /// Whether what was beneath at `from` still shows where that is, besides as `now` at `path`:
+    /// a second name is no rename.
+    fn has_kept_name(&self, from: &VfsPath, path: &VfsPath, now: &Hit<'_>) -> BackendResult<bool> {
+        for name in self.layers[0].remaps.unmap(from) {
+            if *name != *path
+                && let Probe::Hit(hit) = self.probe(&name)?
+                && (hit.layer > 0 || hit.metadata.id == now.metadata.id)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// What the layers beneath the upper one show at a path of theirs.
     fn lower<'p>(&self, path: &'p VfsPath) -> BackendResult<Option<Hit<'p>>> {
         match self.probe_from(1, Cow::Borrowed(path))? {
@@ -186,23 +228,6 @@ impl State {
         }
         let kept = read(self.top(), path, ORIGIN)?;
         Ok(kept.and_then(|kept| VfsPath::new(&kept).ok().map(VfsPath::to_owned)))
-    }
-
-    /// A rename is one change, not also a deletion; and the name it had can have gone to one
-    /// name only, the others are new.
-    fn join_renames(&self, changes: &mut Vec<Change>) {
-        let mut gone = BTreeSet::new();
-        changes.sort_by(|a, b| a.path.cmp(&b.path));
-        for change in &mut *changes {
-            if let ChangeKind::Renamed { from } = &change.kind
-                && !gone.insert(from.clone())
-            {
-                change.kind = ChangeKind::Added;
-                change.old_len = None;
-            }
-        }
-        let deleted = |change: &Change| change.kind == ChangeKind::Deleted;
-        changes.retain(|change| !deleted(change) || !gone.contains(&change.path));
     }
 
     fn upper_names(&self, directory: &VfsPath) -> BackendResult<BTreeSet<Vec<u8>>> {
@@ -246,6 +271,8 @@ impl State {
             || new_facts.len != old_facts.len
             || new_facts.modified != old_facts.modified
             || new_facts.device != old_facts.device
+            // It got another name through the overlay: copies have one.
+            || new_facts.links > 1
             || !self.same_facts(now, old)?
         {
             return Ok(false);
@@ -264,6 +291,23 @@ impl State {
             _ => Ok(true),
         }
     }
+}
+
+/// A rename is one change, not also a deletion of what it was beneath; and the name it had can
+/// have gone to one name only, the others are new.
+fn join_renames(changes: &mut Vec<Change>, deleted: Vec<(VfsPathBuf, Change)>) {
+    let mut gone = BTreeSet::new();
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
+    for change in &mut *changes {
+        if let ChangeKind::Renamed { from } = &change.kind
+            && !gone.insert(from.clone())
+        {
+            change.kind = ChangeKind::Added;
+            change.old_len = None;
+        }
+    }
+    let stays = deleted.into_iter().filter(|(before, _)| !gone.contains(before));
+    changes.extend(stays.map(|(_, change)| change));
 }
 
 fn same_contents(one: &dyn File, other: &dyn File) -> BackendResult<bool> {

@@ -21,10 +21,19 @@ impl OverlayFs {
     /// # Errors
     /// What the layers or the target meet; `ReadOnly` for an overlay without an upper layer.
     pub fn keep(&self, target: &dyn FileSystem) -> Result<()> {
+        self.keep_with(target, &|_| ())
+    }
+
+    /// As [`keep`](Self::keep); `progress` is told after each file how many bytes of contents
+    /// are written so far.
+    ///
+    /// # Errors
+    /// As [`keep`](Self::keep).
+    pub fn keep_with(&self, target: &dyn FileSystem, progress: &dyn Fn(u64)) -> Result<()> {
         let root = VfsPath::root();
         self.state.upper(root).map_err(|error| error.at("keep", root))?;
         let _alone = self.state.tree.exclusive();
-        copy_tree(self.state.top(), target)
+        copy_tree(self.state.top(), target, progress)
     }
 }
 
@@ -111,7 +120,8 @@ pub(super) fn copy_one(
 }
 
 /// Copies everything below one root to another that is empty, names of one file as links.
-fn copy_tree(from: &dyn FileSystem, to: &dyn FileSystem) -> Result<()> {
+fn copy_tree(from: &dyn FileSystem, to: &dyn FileSystem, progress: &dyn Fn(u64)) -> Result<()> {
+    let mut written = 0;
     let mut linked = Linked::new();
     let mut directories = Vec::new();
     let mut pending = vec![VfsPathBuf::new()];
@@ -130,6 +140,8 @@ fn copy_tree(from: &dyn FileSystem, to: &dyn FileSystem) -> Result<()> {
                     return to.link(first, &path);
                 }
                 copy_one(from, &path, &facts, to, &path)?;
+                written += metadata.len;
+                progress(written);
                 if metadata.links > 1 && metadata.file_type != FileType::Whiteout {
                     linked.insert(metadata.id, path.clone());
                 }

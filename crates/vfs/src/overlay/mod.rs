@@ -39,9 +39,11 @@
 //! Whiteouts are [`NodeKind::Whiteout`](crate::NodeKind::Whiteout) in the upper layer: not a
 //! file of any name. Opaque and redirected directories carry `user.overlay.opaque` or
 //! `user.overlay.redirect`, and the upper layer's root `user.overlay.remaps` as soon as there
-//! is one. That namespace does not show, and setting a name in it is `OperationNotPermitted`.
+//! is one, or `user.overlay.changed` once its own metadata was changed. That namespace does not
+//! show, and setting a name in it is `OperationNotPermitted`.
 //! Where the upper layer cannot tell character device 0:0 from a whiteout (a native one), making
-//! that device, or copying one up, is `OperationNotPermitted`. A lower layer may be the upper layer of another overlay: what it hides and redirects holds for the layers beneath it.
+//! that device, or copying one up, is `OperationNotPermitted`. A lower layer may be the upper layer
+//! of another overlay: what it hides and redirects holds for the layers beneath it.
 //! For a moment a copy may stand in its directory as `.stratafs-` and a random number, which no
 //! listing shows; it stays behind if the process dies just then.
 //!

@@ -25,6 +25,8 @@ const OPAQUE: &[u8] = b"user.overlay.opaque";
 const REDIRECT: &[u8] = b"user.overlay.redirect";
 /// On a file: the lower path that it was copied up from, noted when it is renamed.
 pub(super) const ORIGIN: &[u8] = b"user.overlay.origin";
+/// On the root: owner, mode or attributes were changed through the overlay.
+pub(super) const CHANGED: &[u8] = b"user.overlay.changed";
 const FLAG: &[u8] = b"user.overlay.remaps";
 
 /// What a directory merges with, when not with its own name beneath.
