@@ -14,6 +14,16 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+/// Says something on standard error. Whether anybody hears it is nobody's business: a terminal
+/// that went away must not end the program.
+macro_rules! tell {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "strata: {}", format_args!($($words)*));
+    }};
+}
+pub(crate) use tell;
+
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
@@ -117,7 +127,7 @@ pub(crate) fn finish(outcome: Outcome) -> ExitCode {
         Ok(Status::Code(code)) => ExitCode::from(code),
         Err(failure) => {
             if !failure.message.is_empty() {
-                eprintln!("strata: {failure}");
+                tell!("{failure}");
             }
             ExitCode::from(failure.code)
         }

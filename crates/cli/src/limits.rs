@@ -1,4 +1,4 @@
-//! Limits of this process.
+//! Limits of this process and machine.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -11,4 +11,10 @@ pub fn raise_open_files() -> Rlimit {
     let _ =
         setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum });
     before
+}
+
+/// Half of the machine's memory, in bytes: what a tmpfs holds by default, too.
+pub fn half_of_memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(info.mem_unit.into()) / 2
 }

@@ -32,7 +32,8 @@ use std::sync::Arc;
 use stratafs::archive::{ArchiveOptions, Key};
 use stratafs::{
     ArchiveFs, BackendResult, Capabilities, FileSystem, MemoryFs, MemoryOptions, MetadataChange,
-    MountOptions, NativeFs, Owner, ReadOnlyFs, TimeChange, Vfs, VfsPath, VfsPathBuf, ZipFs,
+    MountOptions, NativeFs, Owner, ReadOnlyFs, TimeChange, Vfs, VfsPath, VfsPathBuf, XattrMode,
+    ZipFs,
 };
 
 use crate::exit::{Context, Failure};
@@ -208,6 +209,10 @@ pub fn wear(upper: &dyn FileSystem, lower: &dyn FileSystem) -> Result<(), Failur
         .owner(beneath.owner)
         .accessed(TimeChange::At(beneath.accessed))
         .modified(TimeChange::At(beneath.modified));
+    for name in lower.xattrs(VfsPath::root())? {
+        let value = lower.xattr(VfsPath::root(), &name)?;
+        upper.set_xattr(VfsPath::root(), &name, &value, XattrMode::Set)?;
+    }
     Ok(upper.set_metadata(VfsPath::root(), &change)?)
 }
 
@@ -248,6 +253,14 @@ fn archive(argument: &[u8]) -> Result<Source, String> {
 
 fn path(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// A number of bytes: digits, and `K`, `M` or `G`.
+///
+/// # Errors
+/// When it is none.
+pub fn size(text: &str) -> Result<u64, String> {
+    number(text.as_bytes())
 }
 
 fn number(text: &[u8]) -> Result<u64, String> {

@@ -5,19 +5,10 @@ mod support;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use stratafs::archive::{PackOptions, pack_to_vec};
-use support::{Mountpoint, ends_with, is_mounted, skipped, strata};
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not within 30 seconds: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use support::{Mountpoint, ends_with, is_mounted, skipped, strata, wait_until};
 
 #[test]
 fn a_stack_is_mounted_in_the_background_and_unmounted() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, setrlimit};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::exit::Failure;
@@ -31,7 +31,8 @@ pub fn run(
 ) -> Result<ExitStatus, Failure> {
     // A handler, not "ignore": what is ignored stays so in the command.
     let noted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGQUIT] {
+    // Children whose end is ignored, as this process may have inherited it, cannot be waited for.
+    for signal in [SIGINT, SIGQUIT, SIGCHLD] {
         signal_hook::flag::register(signal, Arc::clone(&noted))?;
     }
     let signals = Signals::new([SIGTERM, SIGHUP])?;
@@ -45,9 +46,12 @@ pub fn run(
         process.pre_exec(move || Ok(setrlimit(Resource::Nofile, open_files)?));
     }
     let mut child = process.spawn().map_err(|error| cannot_run(&program, &error))?;
-    let passing = pass_on(signals, &child)?;
+    // From here on there is something to lose: signals that are not passed on are the lesser evil.
+    let passing = pass_on(signals, &child);
     let status = child.wait();
-    passing.close();
+    if let Ok(passing) = passing {
+        passing.close();
+    }
     Ok(status?)
 }
 

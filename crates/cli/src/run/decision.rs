@@ -1,13 +1,12 @@
 //! What becomes of the changes: asked of the user where nobody has said it.
 
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::SIGINT;
-
-use crate::exit::Failure;
 
 /// What to do with the changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,29 +24,31 @@ pub fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks until the answer is clear. Ctrl-C and the end of input keep the changes: whoever
-/// leaves without an answer loses nothing.
-///
-/// # Errors
-/// When the terminal cannot be read.
-pub fn ask(directory: &Path, list: &str) -> Result<Decision, Failure> {
-    let (interrupted, notify) = std::os::unix::net::UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(SIGINT, notify)?;
+/// Asks until the answer is clear. Ctrl-C, the end of input and a terminal that went away keep
+/// the changes: whoever leaves without an answer loses nothing.
+pub fn ask(directory: &Path, list: &str) -> Decision {
+    let Ok((interrupted, notify)) = UnixStream::pair() else { return Decision::Keep(None) };
+    // Without the handler Ctrl-C is only noted.
+    let _ = signal_hook::low_level::pipe::register(SIGINT, notify);
     loop {
-        eprint!(
+        let mut stderr = io::stderr();
+        let asked = write!(
+            stderr,
             "strata: apply these changes to {}? [a]pply, [d]iscard, [k]eep, [s]how again: ",
             directory.display()
         );
-        io::stderr().flush()?;
-        let Some(answer) = read_line(&interrupted)? else {
-            eprintln!();
-            return Ok(Decision::Keep(None));
+        let answer = asked.and_then(|()| stderr.flush()).and_then(|()| read_line(&interrupted));
+        let Ok(Some(answer)) = answer else {
+            let _ = writeln!(stderr);
+            return Decision::Keep(None);
         };
         match answer.trim() {
-            "a" | "apply" => return Ok(Decision::Apply),
-            "d" | "discard" => return Ok(Decision::Discard),
-            "k" | "keep" => return Ok(Decision::Keep(None)),
-            "s" | "show" => eprint!("{list}"),
+            "a" | "apply" => return Decision::Apply,
+            "d" | "discard" => return Decision::Discard,
+            "k" | "keep" => return Decision::Keep(None),
+            "s" | "show" => {
+                let _ = write!(stderr, "{list}");
+            }
             _ => {}
         }
     }
@@ -67,9 +68,9 @@ fn read_line(interrupted: &impl AsFd) -> io::Result<Option<String>> {
         if waiting[1].revents().contains(PollFlags::IN) {
             return Ok(None);
         }
-        // Byte by byte and unbuffered: what follows the line is not ours.
+        // Byte by byte and past the standard library's buffer, of which a poll knows nothing.
         let mut byte = [0];
-        if io::stdin().lock().read(&mut byte)? == 0 {
+        if rustix::io::read(&stdin, &mut byte)? == 0 {
             return Ok(None);
         }
         if byte[0] == b'\n' {

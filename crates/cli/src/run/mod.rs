@@ -5,3 +5,5 @@ pub mod child;
 pub mod decision;
 pub mod place;
 pub mod report;
+pub mod settle;
+pub mod view;

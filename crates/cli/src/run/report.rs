@@ -111,6 +111,9 @@ fn whole_directories(changes: &[Change]) -> BTreeMap<VfsPathBuf, Content> {
 
 fn line(change: &Change, content: Option<&Content>) -> String {
     let name = |path: &VfsPath| {
+        if path.is_root() {
+            return "./".to_owned();
+        }
         let slash = if change.file_type == FileType::Directory { "/" } else { "" };
         format!("{}{slash}", path.display().to_string().trim_start_matches('/'))
     };

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// Whether mounting tests were asked to be left out; says so.
 pub fn skipped() -> bool {
@@ -12,6 +13,15 @@ pub fn skipped() -> bool {
         eprintln!("SKIPPED: STRATA_SKIP_MOUNT_TESTS=1, so nothing was mounted or tested");
     }
     skip
+}
+
+/// Waits until something is so, at most half a minute.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within 30 seconds: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// `strata` with these arguments, in this directory, without a terminal.
