@@ -26,6 +26,13 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// A backend as a tree of its own.
+fn whole(backend: Arc<dyn FileSystem>) -> Vfs {
+    let tree = Vfs::new();
+    tree.mount("", backend, stratafs::MountOptions::new()).unwrap();
+    tree
+}
+
 struct Tree {
     mounted: Mounted,
     traced: Arc<TracedFs>,
@@ -36,8 +43,7 @@ struct Tree {
 impl Tree {
     /// `shown` through a mount; `outside` is it, or a layer of it.
     fn new(shown: Arc<dyn FileSystem>, outside: Arc<dyn FileSystem>) -> Option<Tree> {
-        let tree = Vfs::new();
-        tree.mount("", outside, stratafs::MountOptions::new()).unwrap();
+        let tree = whole(outside);
         tree.create_dir("dir").unwrap();
         for name in ["changed", "gone", "replaced", "dir/below", "closed"] {
             tree.write(name, "old").unwrap();
@@ -176,6 +182,25 @@ fn two_mounts_of_one_tree_agree() {
     let seen =
         || fs::read_to_string(tree.at("changed")).unwrap() == "there" && tree.at("new").exists();
     wait_until("what the other mount wrote", seen);
+}
+
+/// A backend that is mounted while the kernel looks on shows, and is listened to.
+#[test]
+fn a_later_mount_is_seen() {
+    let memory: Arc<dyn FileSystem> = Arc::new(MemoryFs::new());
+    let (shown, late) = (Arc::new(Vfs::new()), Arc::new(MemoryFs::new()));
+    shown.mount("", memory.clone(), stratafs::MountOptions::new()).unwrap();
+    let Some(tree) = Tree::new(shown.clone(), memory) else { return };
+    tree.wait_until_kept();
+    assert!(!tree.at("late").exists());
+    let id = shown.mount("late", late.clone(), stratafs::MountOptions::new()).unwrap();
+    wait_until("the mount", || tree.at("late").is_dir());
+    tree.wait_until_kept();
+    assert!(!tree.at("late/new").exists());
+    whole(late).write("new", "").unwrap();
+    wait_until("a file of the mount", || tree.at("late/new").exists());
+    shown.unmount(id).unwrap();
+    wait_until("the end of the mount", || !tree.at("late").exists());
 }
 
 /// Writes by one of a file's names are not reported for its others: asked for each second.

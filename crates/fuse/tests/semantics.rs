@@ -4,8 +4,7 @@ mod support;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,23 +81,6 @@ fn a_directory_moves_with_what_is_open_in_it() {
 }
 
 #[test]
-fn names_change_places_in_one_step() {
-    let Some(mounted) = mounted() else { return };
-    let (one, other) = (mounted.path().join("one"), mounted.path().join("other"));
-    fs::write(&one, "1").unwrap();
-    fs::create_dir(&other).unwrap();
-    fs::write(other.join("x"), "2").unwrap();
-    let renameat = |from: &PathBuf, to: &PathBuf, flags| {
-        rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, flags)
-    };
-    renameat(&one, &other, rustix::fs::RenameFlags::EXCHANGE).unwrap();
-    assert_eq!(fs::read_to_string(one.join("x")).unwrap(), "2");
-    assert_eq!(fs::read_to_string(&other).unwrap(), "1");
-    let refused = renameat(&other, &one, rustix::fs::RenameFlags::NOREPLACE);
-    assert_eq!(refused.unwrap_err(), rustix::io::Errno::EXIST);
-}
-
-#[test]
 fn a_listing_is_complete_while_its_entries_are_removed() {
     let Some(mounted) = mounted() else { return };
     for index in 0..3000 {
@@ -112,73 +94,6 @@ fn a_listing_is_complete_while_its_entries_are_removed() {
     assert_eq!(seen, 3000);
     assert_eq!(fs::read_dir(mounted.path()).unwrap().count(), 0);
     fs::remove_dir(mounted.path().join(".")).unwrap_err();
-}
-
-#[test]
-fn appenders_lose_nothing() {
-    let Some(mounted) = mounted() else { return };
-    let path = mounted.path().join("log");
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            let path = &path;
-            scope.spawn(move || {
-                let mut log = OpenOptions::new().append(true).create(true).open(path).unwrap();
-                for line in 0..200 {
-                    log.write_all(format!("{thread} {line:04}\n").as_bytes()).unwrap();
-                }
-            });
-        }
-    });
-    let text = fs::read_to_string(&path).unwrap();
-    let mut lines: Vec<&str> = text.lines().collect();
-    lines.sort_unstable();
-    let mut expected: Vec<String> =
-        (0..4).flat_map(|t| (0..200).map(move |l| format!("{t} {l:04}"))).collect();
-    expected.sort_unstable();
-    assert_eq!(lines, expected);
-}
-
-#[test]
-fn special_nodes_work() {
-    let Some(mounted) = mounted() else { return };
-    let (fifo, socket) = (mounted.path().join("fifo"), mounted.path().join("socket"));
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &fifo,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
-    assert!(fifo.metadata().unwrap().file_type().is_fifo());
-    std::thread::scope(|scope| {
-        scope.spawn(|| fs::write(&fifo, "through").unwrap());
-        assert_eq!(fs::read_to_string(&fifo).unwrap(), "through");
-    });
-    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let mut client = std::os::unix::net::UnixStream::connect(&socket).unwrap();
-    client.write_all(b"x").unwrap();
-    let (mut server, _) = listener.accept().unwrap();
-    server.read_exact(&mut [0]).unwrap();
-}
-
-#[test]
-fn holes_are_found_and_punched() {
-    use rustix::fs::{FallocateFlags, SeekFrom as At};
-    let Some(mounted) = mounted() else { return };
-    let path = mounted.path().join("sparse");
-    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
-    file.write_all_at(&[7; 4096], 8 << 20).unwrap();
-    assert_eq!(rustix::fs::seek(&file, At::Data(0)).unwrap() / 4096 * 4096, 8 << 20);
-    assert_eq!(rustix::fs::seek(&file, At::Hole(8 << 20)).unwrap(), (8 << 20) + 4096);
-    assert!(file.metadata().unwrap().blocks() * 512 < 8 << 20);
-    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    rustix::fs::fallocate(&file, punch, 8 << 20, 4096).unwrap();
-    let mut bytes = [1; 4096];
-    file.read_exact_at(&mut bytes, 8 << 20).unwrap();
-    assert_eq!(bytes, [0; 4096]);
-    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 9 << 20).unwrap();
-    assert_eq!(file.metadata().unwrap().len(), 9 << 20);
 }
 
 #[test]

@@ -55,6 +55,22 @@ pub fn memory_over(directory: &Path) -> Arc<dyn FileSystem> {
     Arc::new(overlay)
 }
 
+/// Runs a test through mounts of memory, of a directory, and of memory over a directory.
+pub fn on_each_tree(test: impl Fn(&Path)) {
+    let (alone, lower) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let trees: [(&str, Arc<dyn FileSystem>); 3] = [
+        ("memory", Arc::new(MemoryFs::new())),
+        ("native", Arc::new(NativeFs::new(alone.path()).unwrap())),
+        ("memory over native", memory_over(lower.path())),
+    ];
+    for (name, fs) in trees {
+        let Some(mounted) = Mounted::new(fs, &like_a_disk()) else { return };
+        // Shown when the test fails.
+        println!("on {name}:");
+        test(mounted.path());
+    }
+}
+
 /// What the machine's own users get: everybody in, everything honoured.
 pub fn like_a_disk() -> MountOptions {
     let mut options = MountOptions::new().allow_other(true);
