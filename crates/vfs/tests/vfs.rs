@@ -338,6 +338,10 @@ fn watches_cover_the_mounts_below() {
             assert!(seen.contains(&expected), "{expected:?} in {seen:?}");
         }
     }
+    seen.lock().unwrap().clear();
+    let id = vfs.mount("n", memory(), MountOptions::new()).unwrap();
+    vfs.unmount(id).unwrap();
+    assert_eq!(*seen.lock().unwrap(), vec![(WatchKind::Overflow, path("")); 2]);
     drop(guard);
     seen.lock().unwrap().clear();
     vfs.write("m/f", "x").unwrap();

@@ -57,6 +57,17 @@ impl Watches {
         }
     }
 
+    /// Reports to everybody that changes went unreported. The caller holds no lock.
+    pub(crate) fn report_overflow(&self) {
+        let all: Vec<_> = locked(&self.list.sinks)
+            .iter()
+            .map(|watch| (Arc::clone(&watch.sink), watch.base.clone()))
+            .collect();
+        for (sink, path) in all {
+            sink.event(WatchEvent { kind: WatchKind::Overflow, path });
+        }
+    }
+
     /// Copied, so that a sink may end watches, and no lock is held while it runs.
     fn sinks_of(&self, path: &VfsPath) -> Vec<Arc<dyn WatchSink>> {
         locked(&self.list.sinks)

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::layers::{CaseFoldFs, ReadOnlyFs};
+use crate::memory::watches::Watches;
 use crate::metadata::{FileType, Metadata, MetadataChange, Statfs};
 use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::overlay::OverlayFs;
@@ -22,6 +23,7 @@ use super::table::{Lead, Point, Table, mix};
 pub struct Vfs {
     table: Current,
     mounts: Mutex<Mounts>,
+    pub(super) watches: Watches,
 }
 
 #[derive(Default)]
@@ -47,7 +49,11 @@ impl Default for Vfs {
 impl Vfs {
     /// A tree with nothing mounted: an empty root that cannot be written.
     pub fn new() -> Self {
-        Vfs { table: Current::new(Table::default()), mounts: Mutex::default() }
+        Vfs {
+            table: Current::new(Table::default()),
+            mounts: Mutex::default(),
+            watches: Watches::default(),
+        }
     }
 
     /// A tree with one backend at its root.
@@ -59,6 +65,7 @@ impl Vfs {
         Vfs {
             table: Current::new(Table::new(vec![point])),
             mounts: Mutex::new(Mounts { next: 1, all: vec![mount] }),
+            watches: Watches::default(),
         }
     }
 
@@ -87,6 +94,8 @@ impl Vfs {
         self.rebuild(&all, &at).map_err(|error| error.at("mount", &at))?;
         mounts.next += 1;
         mounts.all = all;
+        drop(mounts);
+        self.watches.report_overflow();
         Ok(id)
     }
 
@@ -109,6 +118,8 @@ impl Vfs {
         let gone = all.remove(index);
         self.rebuild(&all, &gone.at).map_err(|error| error.at("unmount", &gone.at))?;
         mounts.all = all;
+        drop(mounts);
+        self.watches.report_overflow();
         Ok(())
     }
 

@@ -9,7 +9,8 @@ use crate::watch::{WatchEvent, WatchGuard, WatchSink};
 
 use super::vfs::Vfs;
 
-/// Covers the mounts as they are at the call; a backend mounted later is not watched. Mounts
+/// Covers the mounts as they are at the call; that one was added or taken away is reported as
+/// an overflow, after which the tree must be watched anew. Mounts
 /// that cannot change are passed over; one that can but does not report is an error, as
 /// silence would be taken for "nothing changed".
 pub(super) fn watch(
@@ -41,5 +42,6 @@ pub(super) fn watch(
             Err(error) => return Err(error),
         }
     }
+    guards.push(vfs.watches.add(path, sink));
     Ok(WatchGuard::new(guards))
 }
