@@ -400,36 +400,44 @@ enum Form {
 
 /// Whether the path is normal, for the paths that most calls have: under 256 bytes, and no name
 /// that begins with a dot. `false` means "look closer". Every call of the library starts here,
-/// so it takes eight bytes at a step: 4 ns for a path of 20 bytes where [`check`] takes 25.
+/// so it takes eight bytes at a step.
 #[inline]
 fn is_plainly_normal(bytes: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const LOW: u64 = ONES * 0x7f;
-    /// The top bit of each byte of `word` that equals `byte` (exact, without carries).
-    fn equal(word: u64, byte: u8) -> u64 {
-        let difference = word ^ (ONES * u64::from(byte));
-        !(((difference & LOW) + LOW) | difference | LOW)
+    /// Stands behind the end of the path: any byte that is allowed everywhere.
+    const FILL: u64 = ONES * b'x' as u64;
+    /// The top bit of each byte of `word` that is 0 (exact, without carries).
+    fn zeros(word: u64) -> u64 {
+        !(((word & LOW) + LOW) | word | LOW)
     }
-    if bytes.len() > MAX_NAME_LEN {
+    let len = bytes.len();
+    if len > MAX_NAME_LEN {
         return false;
     }
     // As if a slash stood in front: what follows a slash must not be a slash or a dot.
     let mut after_slash = 0x80;
     let mut bad = 0;
     let mut look = |word: u64| {
-        let slashes = equal(word, b'/');
-        bad |= equal(word, 0) | ((slashes | equal(word, b'.')) & (slashes << 8 | after_slash));
+        // Dot and slash differ in the lowest bit alone.
+        const { assert!(b'.' | 1 == b'/') };
+        let either = zeros((word | ONES) ^ (ONES * u64::from(b'/')));
+        let slashes = either & (word << 7);
+        bad |= zeros(word) | (either & (slashes << 8 | after_slash));
         after_slash = slashes >> 56;
     };
     let mut words = bytes.chunks_exact(8);
     for word in &mut words {
         look(u64::from_le_bytes(word.try_into().unwrap_or_default()));
     }
-    let rest = words.remainder();
-    if !rest.is_empty() {
-        let mut last = [b'x'; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        look(u64::from_le_bytes(last));
+    let unseen = 8 * (len % 8);
+    if unseen > 0 {
+        // The last eight bytes, without those that were seen.
+        let last = match bytes.last_chunk() {
+            Some(last) => u64::from_le_bytes(*last) >> (64 - unseen),
+            None => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        };
+        look(last | FILL << unseen);
     }
     bad == 0 && bytes.last() != Some(&b'/')
 }
