@@ -4,6 +4,7 @@
 //! (`open`, `read`, `metadata`, `read_dir`, ...) follow; those that act on the name
 //! (`remove_file`, `rename`, `symlink_metadata`, `read_link`, ...) do not.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -26,11 +27,23 @@ fn with_path<T>(
     path: &(impl AsPath + ?Sized),
     call: impl FnOnce(&VfsPath) -> BackendResult<T>,
 ) -> Result<T> {
+    with_path_then(operation, path, call, |value, _| value)
+}
+
+/// As [`with_path`], and makes the answer of what `call` answered, in its place: moving a large
+/// answer from one kind of result into another takes longer than many a call.
+#[inline]
+fn with_path_then<T, U>(
+    operation: &'static str,
+    path: &(impl AsPath + ?Sized),
+    call: impl FnOnce(&VfsPath) -> BackendResult<T>,
+    then: impl FnOnce(T, &VfsPath) -> U,
+) -> Result<U> {
     let bytes = path.path_bytes();
     // `call` is written once, and what is rare stands elsewhere, so that all of it is inlined.
     match normalize(&bytes) {
         Ok(path) => match call(&path) {
-            Ok(value) => Ok(value),
+            Ok(value) => Ok(then(value, &path)),
             Err(error) => Err(error.at(operation, &path)),
         },
         Err(error) => Err(named(error, operation, &bytes)),
@@ -69,10 +82,12 @@ impl Vfs {
     /// As [`FileSystem::open`].
     #[inline]
     pub fn open_with(&self, path: impl AsPath, options: &OpenOptions) -> Result<VfsFile> {
-        with_path("open", &path, |path| {
-            let (file, salt) =
-                self.resolving(path, Last::Follow, |path| self.open_bare(path, options))?;
-            Ok(VfsFile::new(file, salt, options.append, path))
+        let salt = Cell::new(0);
+        let open = |path: &VfsPath| {
+            self.resolving(path, Last::Follow, |path| self.open_bare(path, options, &salt))
+        };
+        with_path_then("open", &path, open, |file, path| {
+            VfsFile::new(file, salt.get(), options.append, path)
         })
     }
 

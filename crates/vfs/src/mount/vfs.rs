@@ -1,5 +1,6 @@
 //! The tree: mounting, and the tree as a file system of its own.
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -504,16 +505,18 @@ impl Vfs {
         }
     }
 
-    /// Opens without wrapping the handle, which would cost a second allocation: answers the
-    /// handle and the salt of its ids.
+    /// Opens without wrapping the handle, which would cost a second allocation: leaves the salt
+    /// of its ids beside it.
     #[inline]
     pub(crate) fn open_bare(
         &self,
         path: &VfsPath,
         options: &OpenOptions,
-    ) -> BackendResult<(Box<dyn File>, u64)> {
+        salt: &Cell<u64>,
+    ) -> BackendResult<Box<dyn File>> {
         self.open_with_point(path, options, |point, rest| {
-            Ok((point.fs.open(rest, options)?, point.salt))
+            salt.set(point.salt);
+            point.fs.open(rest, options)
         })
     }
 }
