@@ -1,8 +1,8 @@
 //! Storage for one stretch of a file, page by page present or not.
 
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 use crossbeam_utils::CachePadded;
 
@@ -18,8 +18,13 @@ const WORDS: usize = LARGEST / PAGE / 64;
 
 /// Contiguous memory with a map of which pages of it are present. What is not present reads
 /// as zeros, whatever the memory holds.
+///
+/// Bytes of pages that are present can be overwritten through a shared reference: the lock of
+/// the memory is then what keeps readers of this block away, and the file's own lock, which
+/// costs a writer one lock for each group of threads, need only be taken for reading.
 pub(crate) struct Block {
-    memory: Memory,
+    memory: RwLock<Memory>,
+    size: usize,
     present: [u64; WORDS],
     count: usize,
     /// Pages that are not present hold zeros, so that adding them need not clear them.
@@ -29,21 +34,24 @@ pub(crate) struct Block {
 impl Block {
     /// A block of which no page is present.
     pub(crate) fn new(size: usize, pool: &Pool) -> Block {
-        let (memory, is_clean) = match pool.take(size) {
-            Some(used) => (used, false),
-            None => (Memory::new(size), true),
-        };
-        Block { memory, present: [0; WORDS], count: 0, is_clean }
+        match pool.take(size) {
+            Some(used) => Block::empty(used, false),
+            None => Block::empty(Memory::new(size), true),
+        }
+    }
+
+    fn empty(memory: Memory, is_clean: bool) -> Block {
+        let size = memory.bytes().len();
+        Block { memory: RwLock::new(memory), size, present: [0; WORDS], count: 0, is_clean }
     }
 
     /// A block of these bytes, all present.
     pub(crate) fn filled(bytes: &[u8], pool: &Pool) -> Block {
         let mut block = match pool.take(bytes.len()) {
-            Some(used) => Block { memory: used, present: [0; WORDS], count: 0, is_clean: false },
+            Some(used) => Block::empty(used, false),
             // Made from the bytes at once: making zeros first would take as long again.
             None if bytes.len() < LARGEST => {
-                let memory = Memory::Heap(bytes.into());
-                let mut block = Block { memory, present: [0; WORDS], count: 0, is_clean: true };
+                let mut block = Block::empty(Memory::Heap(bytes.into()), true);
                 block.reserve(0..bytes.len() / PAGE);
                 return block;
             }
@@ -54,11 +62,15 @@ impl Block {
     }
 
     pub(crate) fn recycle(self, pool: &Pool) {
-        pool.put(self.memory);
+        pool.put(self.memory.into_inner().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub(crate) fn size(&self) -> usize {
-        self.memory.bytes().len()
+        self.size
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.memory.get_mut().unwrap_or_else(PoisonError::into_inner).bytes_mut()
     }
 
     /// How many pages are present.
@@ -74,7 +86,7 @@ impl Block {
     /// How many of these pages are present.
     #[inline]
     pub(crate) fn count_in(&self, pages: Range<usize>) -> usize {
-        if self.count == self.size() / PAGE {
+        if self.count == self.size / PAGE {
             return pages.len();
         }
         pages.filter(|&page| self.has(page)).count()
@@ -84,7 +96,8 @@ impl Block {
     #[inline]
     pub(crate) fn read(&self, at: usize, buf: &mut [u8]) {
         let pages = pages_touched(at..at + buf.len());
-        let bytes = self.memory.bytes();
+        let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let bytes = memory.bytes();
         if self.count_in(pages.clone()) == pages.len() {
             buf.copy_from_slice(&bytes[at..at + buf.len()]);
             return;
@@ -98,6 +111,19 @@ impl Block {
         }
     }
 
+    /// Writes `buf` at `at`, if all pages of that are present.
+    #[inline]
+    pub(crate) fn overwrite(&self, at: usize, buf: &[u8]) -> bool {
+        let range = at..at + buf.len();
+        let pages = pages_touched(range.clone());
+        let present = self.count_in(pages.clone()) == pages.len();
+        if present {
+            let mut memory = self.memory.write().unwrap_or_else(PoisonError::into_inner);
+            memory.bytes_mut()[range].copy_from_slice(buf);
+        }
+        present
+    }
+
     /// Writes `buf` at `at`.
     #[inline]
     pub(crate) fn write(&mut self, at: usize, buf: &[u8]) {
@@ -106,7 +132,7 @@ impl Block {
         for page in pages_touched(range.clone()) {
             self.add(page, !whole.contains(&page));
         }
-        self.memory.bytes_mut()[range].copy_from_slice(buf);
+        self.bytes_mut()[range].copy_from_slice(buf);
     }
 
     /// Makes the pages present; those that were not read as zeros.
@@ -120,7 +146,7 @@ impl Block {
             return;
         }
         if cleared && !self.is_clean {
-            self.memory.bytes_mut()[page * PAGE..(page + 1) * PAGE].fill(0);
+            self.bytes_mut()[page * PAGE..(page + 1) * PAGE].fill(0);
         }
         self.present[page / 64] |= 1 << (page % 64);
         self.count += 1;
@@ -139,14 +165,14 @@ impl Block {
                 self.is_clean = false;
             } else {
                 let (within, _) = page_part(page, range.start, range.len());
-                self.memory.bytes_mut()[within].fill(0);
+                self.bytes_mut()[within].fill(0);
             }
         }
     }
 
     /// A page that is present.
-    pub(crate) fn page(&self, page: usize) -> &[u8] {
-        &self.memory.bytes()[page * PAGE..(page + 1) * PAGE]
+    pub(crate) fn page(&mut self, page: usize) -> &[u8] {
+        &self.bytes_mut()[page * PAGE..(page + 1) * PAGE]
     }
 }
 

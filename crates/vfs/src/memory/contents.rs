@@ -4,8 +4,9 @@
 //! - A small value, up to [`SMALL`] bytes without a hole: immutable and shared. A write makes
 //!   a new one, so readers take no lock, and one may keep what it has read.
 //! - [`Segments`] under a lock whose reading side is spread over the threads, so that readers
-//!   do not write one shared cache line. A file that has become large stays so until it is
-//!   cut to nothing.
+//!   do not write one shared cache line. Its writing side is dear in turn, and taken only for
+//!   what changes more than bytes. A file that has become large stays so until it is cut to
+//!   nothing.
 //!
 //! Changes are made under the node's lock ([`Changing`]); what they need is charged first, so
 //! that a refused change has changed nothing.
@@ -24,6 +25,7 @@ use super::node::{Changing, Node};
 use super::quota::Quota;
 use super::segments::Segments;
 use crate::error::{BackendResult, ErrorKind};
+use crate::metadata::Timestamp;
 use crate::options::{Allocation, Seek};
 
 /// Up to here contents are one immutable value.
@@ -138,6 +140,12 @@ impl Changing<'_> {
             None => &[],
             Some(Contents::Small(bytes)) => &bytes[..],
             Some(Contents::Large(segments)) => {
+                if let Position::At(offset) = position
+                    && read_locked(segments).overwrite(buf, offset)
+                {
+                    self.touch(Timestamp::now());
+                    return Ok(());
+                }
                 let mut segments = write_locked(segments);
                 let range = target(buf, position, segments.len())?;
                 storage.bytes.charge(segments.missing(range.clone()))?;

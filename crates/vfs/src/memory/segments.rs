@@ -132,6 +132,23 @@ impl Segments {
         done
     }
 
+    /// Writes where that changes nothing but bytes: within the file, in one block, on pages that
+    /// are present. Answers whether it could.
+    #[inline]
+    pub(crate) fn overwrite(&self, buf: &[u8], offset: u64) -> bool {
+        let Some(end) = offset.checked_add(buf.len() as u64).filter(|&end| end <= self.len) else {
+            return false;
+        };
+        let mut pieces = pieces(offset..end);
+        match (pieces.next(), pieces.next()) {
+            (Some(piece), None) => match self.segment(piece.index) {
+                Segment::Block(block) => block.overwrite(piece.within.start, buf),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
     /// Writes; the file grows where the range ends behind it.
     pub(crate) fn write(&mut self, buf: &[u8], offset: u64, pool: &Pool) {
         let range = offset..offset + buf.len() as u64;
@@ -366,8 +383,8 @@ impl Segment {
         match std::mem::replace(self, Segment::Hole) {
             Segment::Block(block) if after == 0 => block.recycle(pool),
             // Small blocks are not worth it.
-            Segment::Block(block) if after * 8 < block.size() / PAGE => {
-                *self = Segment::Pages(Box::new(Pages::from_block(&block)));
+            Segment::Block(mut block) if after * 8 < block.size() / PAGE => {
+                *self = Segment::Pages(Box::new(Pages::from_block(&mut block)));
                 block.recycle(pool);
             }
             Segment::Pages(_) if after == 0 => {}
@@ -382,7 +399,7 @@ impl Pages {
         Pages { pages: vec![None; size / PAGE], count: 0 }
     }
 
-    fn from_block(block: &Block) -> Pages {
+    fn from_block(block: &mut Block) -> Pages {
         let pages = (0..block.size() / PAGE).map(|page| {
             block.has(page).then(|| {
                 let mut copy: Page = Box::new([0; PAGE]);
@@ -471,6 +488,7 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below
         };
+        let mut overwritten = 0;
         for round in 0..20 {
             let (mut file, mut model) = (Segments::new(), Vec::new());
             for step in 0..60 {
@@ -483,7 +501,12 @@ mod tests {
                     0 | 1 if start < end => {
                         let missing = file.missing(start..end);
                         let before = file.allocated();
-                        file.write(&vec![byte; (end - start) as usize], start, &pool);
+                        let bytes = vec![byte; (end - start) as usize];
+                        if file.overwrite(&bytes, start) {
+                            overwritten += 1;
+                        } else {
+                            file.write(&bytes, start, &pool);
+                        }
                         assert_eq!(file.allocated() - before, missing);
                         model.resize(model.len().max(end as usize), 0);
                         model[start as usize..end as usize].fill(byte);
@@ -519,6 +542,7 @@ mod tests {
             }
             file.recycle(&pool);
         }
+        assert!(overwritten > 20, "{overwritten} writes changed nothing but bytes");
     }
 
     #[test]
