@@ -56,31 +56,35 @@ impl Inner {
     }
 
     /// A file made by this call must get exactly its mode and owner, one that was there must
-    /// keep its own, so which of the two happened has to be known.
+    /// keep its own, so which of the two happened has to be known: each is tried alone. Which
+    /// first decides only what it costs: who writes a file from its beginning mostly makes it,
+    /// who appends to one mostly finds it.
     fn open_or_make(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<NativeFile> {
+        let mut make = options.create_new || options.truncate;
         for _ in 0..MAX_RACES {
-            if !options.create_new {
-                match self.open_existing(path, options) {
-                    Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    answer => return answer,
-                }
-            }
-            let flags = access(options) | OFlags::CREATE | OFlags::EXCL;
-            match self.open_at(path, flags, Mode::from_raw_mode(options.mode & 0o7777)) {
-                Ok(fd) => {
-                    self.made(path);
-                    if let Err(errno) = fit(fd.as_fd(), options) {
-                        // Best effort: somebody may have replaced it already.
-                        let _ = self.unlink(path, AtFlags::empty());
-                        return Err(errno.into());
-                    }
-                    return Ok(self.handle(fd, options));
-                }
-                Err(Errno::EXIST) if !options.create_new => {}
-                Err(errno) => return Err(errno.into()),
+            let answer = match make {
+                true => self.make_file(path, options),
+                false => self.open_existing(path, options),
+            };
+            match answer.as_ref().map_err(BackendError::kind) {
+                Err(ErrorKind::AlreadyExists) if make && !options.create_new => make = false,
+                Err(ErrorKind::NotFound) if !make => make = true,
+                _ => return answer,
             }
         }
         Err(ErrorKind::Busy.into())
+    }
+
+    fn make_file(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<NativeFile> {
+        let flags = access(options) | OFlags::CREATE | OFlags::EXCL;
+        let fd = self.open_at(path, flags, Mode::from_raw_mode(options.mode & 0o7777))?;
+        self.made(path);
+        if let Err(errno) = fit(fd.as_fd(), options) {
+            // Best effort: somebody may have replaced it already.
+            let _ = self.unlink(path, AtFlags::empty());
+            return Err(errno.into());
+        }
+        Ok(self.handle(fd, options))
     }
 
     fn open_temporary(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<NativeFile> {
