@@ -27,8 +27,8 @@ impl ReadOnlyFs {
     }
 
     /// Keeps a handle that was opened to read from changing metadata.
-    pub(crate) fn guard(file: Box<dyn File>) -> BackendResult<Box<dyn File>> {
-        Ok(Box::new(ReadOnlyFile(file)))
+    pub(crate) fn guard(file: Box<dyn File>) -> Box<dyn File> {
+        Box::new(ReadOnlyFile(file))
     }
 
     /// The contract lets the errors of a broken path come before `ReadOnly`, and callers tell a
@@ -64,7 +64,7 @@ impl FileSystem for ReadOnlyFs {
         if options.needs_writable() && options.is_valid() {
             return self.refuse(path);
         }
-        Self::guard(self.inner.open(path, options)?)
+        Ok(Self::guard(self.inner.open(path, options)?))
     }
 
     fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {

@@ -174,15 +174,10 @@ fn open_by_layers(
         // Beneath the upper layer files are read, whatever the handle is for.
         let reading = OpenOptions::reading();
         let options_here = if index == 0 && fs.writable { options } else { &reading };
-        let opened = match layer.fs.open(&name, options_here) {
-            // Metadata could be changed through the layer's own handle.
-            Ok(file) if !fs.writable && layer.fs.capabilities().contains(Capabilities::WRITE) => {
-                ReadOnlyFs::guard(file)
-            }
-            opened => opened,
-        };
-        match opened {
-            Ok(file) if index == 0 => {
+        // The answer is not moved before it is taken apart: that costs more than asking a layer
+        // that does not have the name.
+        match layer.fs.open(&name, options_here) {
+            Ok(file) if index == 0 && fs.writable => {
                 return Ok(Opened::Top(match fs.ids.any() || options.is_writing() {
                     true => upper_file(fs, file, path, options),
                     false => file,
@@ -194,6 +189,14 @@ fn open_by_layers(
                 return Ok(Opened::Lower(Box::new(handle)));
             }
             Ok(file) => {
+                // Metadata could be changed through the layer's own handle.
+                let file = match layer.fs.capabilities().contains(Capabilities::WRITE) {
+                    true => ReadOnlyFs::guard(file),
+                    false => file,
+                };
+                if index == 0 {
+                    return Ok(Opened::Top(file));
+                }
                 return Ok(Opened::Lower(Box::new(ReadOnlyFile { file, layer: index as u64 })));
             }
             Err(error) => match error.kind() {
