@@ -1,5 +1,6 @@
 //! The targets by name, and how each is built over the data.
 
+mod map;
 #[cfg(feature = "physfs")]
 mod peer_physfs;
 #[cfg(feature = "peers")]
@@ -31,6 +32,7 @@ enum Kind {
     Stdio,
     Standard,
     Posix,
+    Map,
     /// A tree that is also written to.
     Writable(fn(&World) -> io::Result<Tree>),
     /// A tree that is only read.
@@ -56,6 +58,11 @@ pub(crate) const TARGETS: &[Target] = &[
         name: "base:posix",
         about: "system calls: open, read, pread, stat, getdents",
         kind: Kind::Posix,
+    },
+    Target {
+        name: "ceiling:map",
+        about: "no file system: a hash map from names to bytes, as what the memory allows",
+        kind: Kind::Map,
     },
     Target {
         name: "vfs:native",
@@ -178,7 +185,10 @@ pub(crate) trait Visitor {
 impl Target {
     /// Whether it takes part in the scenarios that write.
     pub(crate) fn is_writable(&self) -> bool {
-        matches!(self.kind, Kind::Stdio | Kind::Standard | Kind::Posix | Kind::Writable(_))
+        matches!(
+            self.kind,
+            Kind::Stdio | Kind::Standard | Kind::Posix | Kind::Map | Kind::Writable(_)
+        )
     }
 
     /// Calls the visitor with the type that this target has.
@@ -187,6 +197,7 @@ impl Target {
             Kind::Stdio => visitor.writable(|| Ok(stdio::Stdio::new(world.data()))),
             Kind::Standard => visitor.writable(|| Ok(standard::Standard::new(world.data()))),
             Kind::Posix => visitor.writable(|| Ok(posix::Posix::new(world.data()))),
+            Kind::Map => visitor.writable(|| map::Map::new(world)),
             Kind::Writable(build) => visitor.writable(|| build(world)),
             Kind::Readable(build) => visitor.readable(|| build(world)),
             #[cfg(feature = "peers")]
