@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test file uses its part
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -31,7 +33,29 @@ pub fn strata(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// `strata` as a user without privileges, in a directory that everybody may change from now on.
+/// Arguments are still to be given.
+pub fn as_user(directory: &Path) -> Command {
+    assert!(rustix::process::geteuid().is_root(), "this test becomes another user: run as root");
+    std::fs::set_permissions(directory, Permissions::from_mode(0o777)).unwrap();
+    // Where the program was built, others may have no access.
+    let program = directory.join("strata");
+    if !program.exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_strata"), &program).unwrap();
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    command.current_dir(directory).stdin(std::process::Stdio::null());
+    command
+}
+
+/// The objects of `--json`.
+pub fn lines_of_json(text: &str) -> Vec<serde_json::Value> {
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
 /// Runs it and gives what it said; panics with all of it unless it ended with `code`.
+#[track_caller]
 pub fn ends_with(code: i32, mut command: Command) -> (String, String) {
     let output: Output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

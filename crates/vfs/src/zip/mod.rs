@@ -212,7 +212,7 @@ impl ZipFs {
                 inner.check_range(number)?;
                 Ok((node.data.offset, node.data.len))
             }
-            _ => Err(BackendError::new(ErrorKind::Unsupported, "the entry is not stored as it is")),
+            _ => Err(BackendError::new(ErrorKind::Unsupported, "it is compressed or encrypted")),
         }
     }
 }
@@ -231,7 +231,11 @@ impl crate::archive::ArchiveFs {
     ) -> BackendResult<Self> {
         let entry = entry.path_bytes();
         let entry = crate::path::normalize(&entry)?;
-        let (offset, len) = ZipFs::open(&zip)?.stored_range(&entry)?;
+        let named = |error: BackendError| {
+            let reason = error.cause().map(|cause| format!(": {cause}")).unwrap_or_default();
+            BackendError::new(error.kind(), format!("its entry {}{reason}", entry.display()))
+        };
+        let (offset, len) = ZipFs::open(&zip)?.stored_range(&entry).map_err(named)?;
         Self::open_with(zip, &options.clone().window(offset, len))
     }
 }
