@@ -305,9 +305,10 @@ impl FileSystem for Vfs {
     fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
         self.open_with_point(path, options, |point, rest| {
             let file = point.fs.open(rest, options)?;
-            Ok(match point.salt {
-                0 => file,
-                salt => Box::new(MountedFile { file, salt, at: point.path.clone() }),
+            let naming = options.temporary.then(|| Naming::new(&self.table.load(), point));
+            Ok(match (point.salt, &naming) {
+                (0, None) => file,
+                (salt, _) => Box::new(MountedFile { file, salt, naming }),
             })
         })
     }
@@ -522,18 +523,45 @@ impl Vfs {
 }
 
 crate::handle::wrap_file! {
-    /// A handle of a backend that is not mounted at the root: its file ids are kept apart from
-    /// other mounts', and names it is given are paths of the tree.
-    struct MountedFile { salt: u64, at: VfsPathBuf }
+    /// A handle of a backend that is not mounted at the root, whose file ids are kept apart
+    /// from other mounts', or of a temporary file.
+    struct MountedFile { salt: u64, naming: Option<Naming> }
     fn metadata(self) {
         let mut metadata = self.file.metadata()?;
         metadata.id = mix(self.salt, metadata.id);
         Ok(metadata)
     }
     fn link_to(self, path) {
+        match &self.naming {
+            Some(naming) => self.file.link_to(naming.rest(path)?),
+            None => Err(ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+/// How a temporary file takes its name, a path of the tree: by the mounts that were there when
+/// it was opened.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    at: VfsPathBuf,
+    /// The mount points below `at`.
+    others: Vec<VfsPathBuf>,
+}
+
+impl Naming {
+    fn new(table: &Table, point: &Point) -> Self {
+        let below = table.at_or_below(&point.path).map(|other| other.path.clone());
+        Naming { at: point.path.clone(), others: below.filter(|at| *at != point.path).collect() }
+    }
+
+    /// What the path is called in the backend of the file.
+    fn rest<'p>(&self, path: &'p VfsPath) -> BackendResult<&'p VfsPath> {
+        if self.others.iter().any(|other| other.starts_with(path)) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
         match path.strip_prefix(&self.at) {
-            Some(rest) => self.file.link_to(rest),
-            None => Err(ErrorKind::CrossesMounts.into()),
+            Some(rest) if !self.others.iter().any(|other| path.starts_with(other)) => Ok(rest),
+            _ => Err(ErrorKind::CrossesMounts.into()),
         }
     }
 }

@@ -18,9 +18,7 @@ pub(super) fn watch(
     path: &VfsPath,
     sink: Arc<dyn WatchSink>,
 ) -> BackendResult<WatchGuard> {
-    if !FileSystem::exists(vfs, path)? {
-        return Err(ErrorKind::NotFound.into());
-    }
+    FileSystem::metadata(vfs, path)?;
     let table = vfs.table();
     let serving = table.find(path);
     let below = table
