@@ -117,10 +117,8 @@ impl FileSystem for ZipFs {
     ) -> BackendResult<()> {
         let inner = &*self.inner;
         let directory = &inner.nodes[inner.resolve(path)? as usize];
-        match directory.kind {
-            FileType::Directory => {}
-            FileType::Symlink => return Err(ErrorKind::SymlinkInPath.into()),
-            _ => return Err(ErrorKind::NotADirectory.into()),
+        if directory.kind != FileType::Directory {
+            return Err(ErrorKind::NotADirectory.into());
         }
         for &number in &directory.children {
             let child = &inner.nodes[number as usize];
