@@ -9,6 +9,14 @@ use crate::metadata::FileType;
 use crate::options::RenameMode;
 use crate::path::VfsPath;
 
+/// How often a rename is tried that the host refuses without a reason in its paths: between
+/// the look for a directory and the rename somebody may have moved it into the other.
+const ATTEMPTS: u32 = 10;
+
+fn below(path: &VfsPath, base: &VfsPath) -> bool {
+    path != base && path.starts_with(base)
+}
+
 impl Inner {
     pub(super) fn link_node(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
         let linked = self.in_parents(from, to, |(from_dir, from), (to_dir, to)| {
@@ -42,9 +50,21 @@ impl Inner {
             RenameMode::Exchange => RenameFlags::EXCHANGE,
             RenameMode::Whiteout => RenameFlags::WHITEOUT,
         };
-        let renamed = self.in_parents(from, to, |(from_dir, from), (to_dir, to)| {
-            rustix::fs::renameat_with(from_dir, from, to_dir, to, flags)
-        });
+        let mut attempts = 0;
+        let renamed = loop {
+            let renamed = self.in_parents(from, to, |(from_dir, from), (to_dir, to)| {
+                rustix::fs::renameat_with(from_dir, from, to_dir, to, flags)
+            });
+            attempts += 1;
+            let refused = renamed == Err(Errno::INVAL) && !below(to, from) && !below(from, to);
+            if !refused || attempts == ATTEMPTS {
+                break renamed;
+            }
+            let parents = [from, to].into_iter().filter_map(VfsPath::parent);
+            for directory in parents.filter(|parent| !parent.is_root()) {
+                self.moved(directory);
+            }
+        };
         match renamed {
             Ok(()) => {
                 self.moved(from);
@@ -67,7 +87,6 @@ impl Inner {
         to: &VfsPath,
         mode: RenameMode,
     ) -> BackendResult<ErrorKind> {
-        let below = |path: &VfsPath, base: &VfsPath| path != base && path.starts_with(base);
         Ok(match (errno, mode) {
             (Errno::INVAL, _) if below(to, from) || below(from, to) => ErrorKind::InvalidArgument,
             // The host's way to say that it does not know this mode.

@@ -8,6 +8,7 @@ use rustix::io::{Errno, Result};
 
 use super::root::{NODE, open_step};
 use super::{Inner, attributes, list, stat};
+use crate::backend::Capabilities;
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{Device, Metadata};
 use crate::options::{NewNode, NodeKind};
@@ -22,7 +23,9 @@ impl Inner {
         if path.is_root() {
             return Err(ErrorKind::AlreadyExists.into());
         }
+        let whiteouts = self.capabilities.contains(Capabilities::WHITEOUTS);
         let metadata = self.in_parent(path, |dir, name| match node.kind {
+            NodeKind::Whiteout if !whiteouts => Err(ErrorKind::Unsupported.into()),
             NodeKind::Whiteout => self.create_whiteout(dir, name),
             _ => self.create_in(dir, name, node),
         });

@@ -119,6 +119,11 @@ impl Reporter {
             EventKind::Modify(_) => WatchKind::Modified,
             EventKind::Any | EventKind::Other => return self.report_overflow(),
         };
+        if kind != WatchKind::Removed && is_nameless(at) {
+            // It may have been given a name since.
+            let directory = at.parent().and_then(|directory| self.in_backend(directory));
+            return directory.into_iter().for_each(|at| self.report(WatchKind::Overflow, at));
+        }
         let Some(path) = self.in_backend(at) else { return };
         self.report(kind, path.clone());
         let arrived = EventKind::Modify(ModifyKind::Name(RenameMode::To));
@@ -142,4 +147,12 @@ impl Reporter {
 
 fn is_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
+}
+
+/// Whether this is what the host calls a temporary file in reports, also after it was given a
+/// name: `#` and its number.
+fn is_nameless(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let number = name.strip_prefix(b"#").is_some_and(|rest| rest.iter().all(u8::is_ascii_digit));
+    number && path.symlink_metadata().is_err()
 }
