@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 
@@ -19,15 +20,15 @@ use super::State;
 pub(super) struct UpperFile {
     pub(super) fs: Shared<State>,
     pub(super) file: Box<dyn File>,
-    /// For reports, of handles that can change the file: the name it was opened by.
-    pub(super) path: Option<VfsPathBuf>,
+    /// For reports, of handles that can change the file: the name it was opened by, or given.
+    pub(super) path: OnceLock<VfsPathBuf>,
     pub(super) temporary: bool,
 }
 
 impl UpperFile {
     fn report<T>(&self, kind: WatchKind, answer: BackendResult<T>) -> BackendResult<T> {
-        if let (Ok(_), Some(path)) = (&answer, &self.path) {
-            self.fs.watches.report(kind, path);
+        if let (Ok(_), Some(path)) = (&answer, self.path.get()) {
+            self.fs.report_by_handle(kind, path, self);
         }
         answer
     }
@@ -84,6 +85,7 @@ impl File for UpperFile {
             return self.file.link_to(path);
         }
         self.fs.make(path, |at| self.file.link_to(at))?;
+        self.path.get_or_init(|| path.to_owned());
         self.fs.watches.report(WatchKind::Created, path);
         Ok(())
     }

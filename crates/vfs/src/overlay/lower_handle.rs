@@ -188,7 +188,7 @@ impl LowerFile {
 
     fn report(&self, kind: WatchKind) {
         if let Some(path) = &self.path {
-            self.fs.watches.report(kind, path);
+            self.fs.report_by_handle(kind, path, self);
         }
     }
 

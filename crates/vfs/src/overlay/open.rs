@@ -1,6 +1,7 @@
 //! Opening files.
 
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use crate::backend::{Capabilities, File};
 use crate::error::{BackendError, BackendResult, ErrorKind};
@@ -96,10 +97,11 @@ fn upper_file(
     path: &VfsPath,
     options: &OpenOptions,
 ) -> Box<dyn File> {
+    let named = (options.is_writing() && !options.temporary).then(|| path.to_owned());
     Box::new(UpperFile {
         fs: fs.share(),
         file,
-        path: (options.is_writing() && !options.temporary).then(|| path.to_owned()),
+        path: named.map(OnceLock::from).unwrap_or_default(),
         temporary: options.temporary,
     })
 }

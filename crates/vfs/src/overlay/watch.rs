@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::backend::Capabilities;
+use crate::backend::{Capabilities, File};
 use crate::error::{BackendResult, ErrorKind};
 use crate::path::{VfsPath, VfsPathBuf};
 use crate::sharded::{Sharded, Shared};
@@ -75,6 +75,19 @@ impl WatchSink for Forward {
 }
 
 impl State {
+    /// Reports a change made through a handle that was opened by `path`. Which name the file
+    /// has when that is no longer its own, nobody knows: then everything must be looked at.
+    pub(super) fn report_by_handle(&self, kind: WatchKind, path: &VfsPath, file: &dyn File) {
+        if !self.watches.any() {
+            return;
+        }
+        match (file.metadata(), self.metadata(path)) {
+            (Ok(open), _) if open.links == 0 => {}
+            (Ok(open), Ok(named)) if open.id == named.id => self.watches.report(kind, path),
+            _ => self.watches.report_overflow(),
+        }
+    }
+
     /// The names that a lower layer's name may show as, now.
     fn names_above(&self, layer: usize, name: &VfsPath) -> Vec<VfsPathBuf> {
         let mut names = vec![name.to_owned()];
