@@ -93,12 +93,17 @@ impl Tree {
     /// The standard tree for a backend with these capabilities.
     pub fn for_capabilities(capabilities: Capabilities) -> Self {
         let mut tree = Self::standard();
-        tree.items.retain(|_, item| match item {
+        tree.retain(|_, item| match item {
             Item::Symlink(_) => capabilities.contains(Capabilities::SYMLINKS),
             Item::HardLink(_) => capabilities.contains(Capabilities::HARD_LINKS),
             Item::Directory(_) | Item::File(..) => true,
         });
         tree
+    }
+
+    /// Keeps only the names for which `keep` holds, which says the same of all hard links.
+    pub fn retain(&mut self, mut keep: impl FnMut(&VfsPath, &Item) -> bool) {
+        self.items.retain(|path, item| keep(path, item));
     }
 
     /// Adds or replaces one name. The directory above must be there.

@@ -1,10 +1,10 @@
 //! Short forms for tests: they panic where the call should have worked, at the caller's line.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use stratafs::{
     BackendResult, Device, ErrorKind, File, FileSystem, FileType, Metadata, NewNode, NodeKind,
-    OpenOptions, RenameMode, VfsPath, VfsPathBuf,
+    OpenOptions, RenameMode, Seek, VfsPath, VfsPathBuf,
 };
 
 /// A path from text or bytes that are normal.
@@ -97,6 +97,33 @@ pub fn contents(file: &dyn File) -> Vec<u8> {
     let len = file.metadata().expect("metadata of a handle").len;
     // One byte more than there is: the end must show as the end.
     read(file, 0, len as usize + 1)
+}
+
+/// Where a file has data; checks that holes and data take turns, and that holes read as zeros.
+#[track_caller]
+pub fn data_ranges(file: &dyn File) -> Vec<Range<u64>> {
+    let len = file.metadata().expect("metadata of a handle").len;
+    let mut ranges = Vec::new();
+    let mut offset = 0;
+    while offset < len {
+        let data = match file.seek(offset, Seek::Data) {
+            Ok(data) => data,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NoSuchOffset);
+                len
+            }
+        };
+        assert!((offset..=len).contains(&data), "data at {data}, asked from {offset}");
+        let hole = read(file, offset, (data - offset) as usize);
+        assert!(hole.iter().all(|&byte| byte == 0), "the hole at {offset} is none");
+        if data == len {
+            break;
+        }
+        offset = file.seek(data, Seek::Hole).expect("a hole behind data");
+        assert!(data < offset && offset <= len, "a hole at {offset}, asked from {data}");
+        ranges.push(data..offset);
+    }
+    ranges
 }
 
 /// Makes a directory.

@@ -3,8 +3,53 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use stratafs::{ErrorKind, FileSystem, MemoryFs, MountOptions, Vfs};
+use stratafs::{ErrorKind, FileSystem, MemoryFs, MountOptions, NativeFs, SubdirFs, Vfs};
 use stratafs_testkit::tools::*;
+use stratafs_testkit::{Subject, conformance_tests};
+
+fn native() -> (NativeFs, tempfile::TempDir) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    (NativeFs::new(dir.path()).expect("open the directory"), dir)
+}
+
+/// A tree whose other mounts do not show: one below the root, one below that one.
+fn among_mounts(root: impl FileSystem) -> Vfs {
+    let vfs = Vfs::with_root(root);
+    for at in ["mounted", "mounted/below/deep"] {
+        vfs.mount(at, Arc::new(MemoryFs::new()), MountOptions::new().hidden(true)).unwrap();
+    }
+    vfs
+}
+
+/// The part of a tree that is another mount than the root: every path crosses into it.
+fn below_a_mount(mounted: Arc<dyn FileSystem>) -> Arc<dyn FileSystem> {
+    let vfs = among_mounts(MemoryFs::new());
+    vfs.mount("outer/point", mounted, MountOptions::new()).unwrap();
+    Arc::new(SubdirFs::new(Arc::new(vfs), p("outer/point").to_owned()).expect("a directory"))
+}
+
+fn over_memory() -> Subject {
+    Subject::new(Arc::new(among_mounts(MemoryFs::new())))
+}
+
+fn over_native() -> Subject {
+    let (fs, keeps) = native();
+    Subject::keeping(Arc::new(among_mounts(fs)), keeps)
+}
+
+fn nested_memory() -> Subject {
+    Subject::new(below_a_mount(Arc::new(MemoryFs::new())))
+}
+
+fn nested_native() -> Subject {
+    let (fs, keeps) = native();
+    Subject::keeping(below_a_mount(Arc::new(fs)), keeps)
+}
+
+conformance_tests!(memory_at_the_root, over_memory);
+conformance_tests!(native_at_the_root, over_native);
+conformance_tests!(memory_below, nested_memory);
+conformance_tests!(native_below, nested_native);
 
 #[test]
 fn readers_writers_mounts_and_unmounts_together() {

@@ -29,8 +29,12 @@ mod remove;
 mod rename;
 mod rename_modes;
 mod set_metadata;
+mod sparse;
 mod symlinks;
+mod temporary;
+mod threads;
 mod unlinked;
+mod watch;
 mod xattrs;
 
 pub use read_only::{read_only, read_only_errors};
@@ -120,6 +124,10 @@ groups! {
     rename_modes,
     remove,
     unlinked,
+    temporary,
+    sparse,
+    threads,
+    watch,
     set_metadata,
     xattrs,
     names,
@@ -157,9 +165,11 @@ pub fn run_group(subject: &str, factory: Factory<'_>, name: &str, without: &[&st
     report(subject, failures(factory, group, without));
 }
 
-/// How many cases there are.
-pub fn count() -> usize {
-    GROUPS.iter().map(|group| group.cases.len()).sum()
+/// The names (`"group::case"`) of the cases that need all of `capabilities`.
+pub fn needing(capabilities: Capabilities) -> Vec<String> {
+    let cases = GROUPS.iter().flat_map(|group| group.cases.iter().map(move |case| (group, case)));
+    let needing = cases.filter(|(_, case)| case.needs.contains(capabilities));
+    needing.map(|(group, case)| format!("{}::{}", group.name, case.name)).collect()
 }
 
 fn failures(factory: Factory<'_>, group: &Group, without: &[&str]) -> Vec<(String, String)> {
