@@ -44,6 +44,8 @@ struct Node {
     /// How many names it has lost: a path taken before stands only while this is unchanged.
     losses: u32,
     open: Vec<Arc<OpenFile>>,
+    /// A handle of the door's own, on a file that was replaced while the kernel knew it.
+    kept: Option<Arc<OpenFile>>,
 }
 
 /// A path and the state of the table it was true in.
@@ -77,6 +79,7 @@ impl Inodes {
             lookups: 0,
             losses: 0,
             open: Vec::new(),
+            kept: None,
         }
     }
 
@@ -269,15 +272,27 @@ impl Inodes {
         self.give_name(to.0, to.1, number);
     }
 
-    /// The kernel forgets `count` lookups.
-    pub(crate) fn forget(&mut self, number: u64, count: u64) {
+    /// The kernel forgets `count` lookups. Gives a kept handle, to be closed without the lock.
+    pub(crate) fn forget(&mut self, number: u64, count: u64) -> Option<Arc<OpenFile>> {
         if number == ROOT {
-            return;
+            return None;
         }
+        let mut kept = None;
         if let Some(node) = self.nodes.get_mut(&number) {
             node.lookups = node.lookups.saturating_sub(count);
+            if node.lookups == 0 {
+                kept = node.kept.take();
+            }
         }
         self.drop_unneeded(number);
+        kept
+    }
+
+    /// Keeps a handle on a node until the kernel forgets it.
+    pub(crate) fn keep(&mut self, file: OpenFile) {
+        if let Some(node) = self.nodes.get_mut(&file.node) {
+            node.kept = Some(Arc::new(file));
+        }
     }
 
     /// Drops a node that nobody needs, and the directories that were kept only for its path.
@@ -348,7 +363,7 @@ impl Inodes {
         write: bool,
     ) -> Option<Arc<OpenFile>> {
         let node = self.nodes.get(&number)?;
-        node.open.iter().find(|file| file.covers(read, write)).cloned()
+        node.open.iter().chain(&node.kept).find(|file| file.covers(read, write)).cloned()
     }
 }
 

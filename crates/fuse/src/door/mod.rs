@@ -168,6 +168,7 @@ impl Door {
     }
 
     pub(crate) fn forget(&self, node: u64, count: u64) {
-        self.inodes().forget(node, count);
+        let kept = self.inodes().forget(node, count);
+        drop(kept); // the lock is free by now
     }
 }

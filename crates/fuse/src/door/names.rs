@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use stratafs::{Device, NewNode, NodeKind, OpenOptions, Owner, RenameMode, VfsPath};
 
 use crate::errno::{Answer, of};
+use crate::handles::OpenFile;
 
 use super::attributes::SET_GROUP_ID;
 use super::{Caller, Door, Found};
@@ -126,8 +127,13 @@ impl Door {
         let _names = self.names.write().unwrap_or_else(PoisonError::into_inner);
         let from_path = self.name_path(from.0, from.1)?;
         let to_path = self.name_path(to.0, to.1)?;
+        let replaced = match mode {
+            RenameMode::Replace if from_path != to_path => self.open_replaced(to, &to_path),
+            _ => None,
+        };
         self.fs.rename(&from_path, &to_path, mode).map_err(of)?;
         let mut inodes = self.inodes();
+        replaced.into_iter().for_each(|file| inodes.keep(file));
         match mode {
             RenameMode::Exchange => inodes.exchange(from, to),
             RenameMode::Replace | RenameMode::NoReplace | RenameMode::Whiteout => {
@@ -135,5 +141,22 @@ impl Door {
             }
         }
         Ok(())
+    }
+
+    /// A handle on a file that is about to be replaced. Somebody may have looked it up and not
+    /// opened it yet; the kernel looks up a name that it lost in between once more, but not a
+    /// third time.
+    fn open_replaced(&self, (parent, name): (u64, &[u8]), path: &VfsPath) -> Option<OpenFile> {
+        let node = {
+            let inodes = self.inodes();
+            let node = inodes.child((parent, name))?;
+            let is_file = inodes.last(node).is_some_and(|last| last.is_file());
+            Some(node).filter(|_| is_file && inodes.open_handle(node, true, true).is_none())?
+        };
+        // For reading alone where it is being executed.
+        [true, false].into_iter().find_map(|write| {
+            let file = self.fs.open(path, &OpenOptions::new().read(true).write(write)).ok()?;
+            Some(OpenFile { node, file, read: true, write })
+        })
     }
 }
