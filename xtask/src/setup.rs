@@ -17,6 +17,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "fuse3", program: "fusermount3" },
     Package { name: "git", program: "git" },
     Package { name: "zip", program: "zip" },
+    Package { name: "sqlite3", program: "sqlite3" },
     Package { name: "gcc", program: "cc" },
 ];
 

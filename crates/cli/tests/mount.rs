@@ -149,7 +149,9 @@ fn archives_and_zip_files_are_layers() {
         assert!(at.path().join("z/data.vfs").metadata().unwrap().len() > 0);
         ends_with(0, strata(place.path(), &["umount", at.text()]));
     }
-    let (_, said) =
-        ends_with(2, strata(place.path(), &["mount", "--layer", "archive:app.zip", "."]));
+    let (_, said) = ends_with(
+        2,
+        strata(place.path(), &["mount", "--layer", "archive:app.zip", "--nonempty", "."]),
+    );
     assert!(said.contains("app.zip"), "{said}");
 }

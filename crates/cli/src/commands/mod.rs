@@ -7,9 +7,11 @@ use crate::output::Output;
 
 pub mod bench;
 pub mod cat;
+pub mod completions;
 pub mod diff;
 pub mod extract;
 pub mod list;
+pub mod man;
 pub mod mount;
 pub mod pack;
 pub mod run;
@@ -31,6 +33,8 @@ pub enum Command {
     Diff(diff::Args),
     Cat(cat::Args),
     Bench(bench::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 impl Command {
@@ -50,6 +54,8 @@ impl Command {
             Command::Diff(args) => diff::execute(args, output),
             Command::Cat(args) => cat::execute(args, output),
             Command::Bench(args) => bench::execute(args, output),
+            Command::Completions(args) => completions::execute(args, output),
+            Command::Man(args) => man::execute(args, output),
         }
     }
 }

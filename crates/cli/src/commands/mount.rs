@@ -45,6 +45,9 @@ pub struct Args {
     /// Refuse every change.
     #[arg(long)]
     read_only: bool,
+    /// Mount even where the directory holds something, which is hidden then.
+    #[arg(long)]
+    nonempty: bool,
     /// Serve in this process until unmounted.
     #[arg(long)]
     foreground: bool,
@@ -71,7 +74,7 @@ fn serve(args: &Args) -> Outcome {
         // Ctrl-C and the hang-up of this terminal are not meant for it.
         rustix::process::setsid().map_err(io::Error::from)?;
     }
-    refuse_recursion(args)?;
+    check_mountpoint(args)?;
     crate::limits::raise_open_files();
     let tree = stack::build(&args.layers)?;
     let options = MountOptions::new()
@@ -93,14 +96,21 @@ fn serve(args: &Args) -> Outcome {
     Ok(Status::Done)
 }
 
+/// What is at the mount point would be hidden, unless it is a layer of the mount itself.
+///
 /// A native layer that contains the mount point would lead back into the mount, and the
 /// serving process would wait for itself. At the very directory it is no harm: the layer is
 /// opened before, and stays beneath the mount.
-fn refuse_recursion(args: &Args) -> Result<(), Failure> {
+fn check_mountpoint(args: &Args) -> Result<(), Failure> {
     let mountpoint = args.mountpoint.canonicalize().context(|| args.mountpoint.display())?;
+    let holds_something = std::fs::read_dir(&mountpoint)
+        .map(|mut entries| entries.next().is_some())
+        .context(|| args.mountpoint.display())?;
+    let mut is_layer = false;
     for layer in &args.layers {
         if let Source::Native(directory) = &layer.source {
             let directory = directory.canonicalize().context(|| directory.display())?;
+            is_layer |= mountpoint == directory;
             if mountpoint != directory && mountpoint.starts_with(&directory) {
                 return Err(Failure::new(format_args!(
                     "{} lies inside the layer {}: the mount would contain itself",
@@ -109,6 +119,12 @@ fn refuse_recursion(args: &Args) -> Result<(), Failure> {
                 )));
             }
         }
+    }
+    if holds_something && !is_layer && !args.nonempty {
+        return Err(Failure::new(format_args!(
+            "{} is not empty: what it holds would be hidden (--nonempty allows it)",
+            args.mountpoint.display()
+        )));
     }
     Ok(())
 }
