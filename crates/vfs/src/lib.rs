@@ -32,6 +32,7 @@ pub mod archive;
 mod backend;
 mod error;
 mod handle;
+mod immutable;
 mod layers;
 #[cfg(any(feature = "archive", feature = "zip"))]
 mod mapping;

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::backend::FileSystem;
 use crate::error::{BackendResult, Result};
+use crate::immutable::PathIndex;
 use crate::metadata::{FileType, Metadata};
 use crate::options::OpenOptions;
 use crate::path::{VfsPath, VfsPathBuf};

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
-use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::metadata::{FileId, FileType, Metadata, MetadataChange, Statfs};
-use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::error::{BackendResult, ErrorKind};
+use crate::immutable::{ImmutableFile, PathIndex, refuse_changes};
+use crate::metadata::{FileId, FileType, Metadata, Statfs};
+use crate::options::OpenOptions;
 use crate::path::VfsPath;
 use crate::watch::{WatchGuard, WatchSink};
 
@@ -16,54 +17,17 @@ use super::format::flag;
 use super::index::ROOT;
 use super::inner::Inner;
 
-impl Inner {
-    /// The entry of a path, or the error that the contract wants for a miss.
+impl PathIndex for Inner {
     #[inline]
-    pub(crate) fn resolve(&self, path: &VfsPath) -> BackendResult<u32> {
+    fn find(&self, path: &VfsPath) -> BackendResult<Option<u32>> {
         if path.is_root() {
-            return Ok(ROOT);
+            return Ok(Some(ROOT));
         }
-        match self.index.find(path)? {
-            Some(number) => Ok(number),
-            None => Err(self.miss(path)),
-        }
+        self.index.find(path)
     }
 
-    /// Why a path is not there: the nearest ancestor that is decides.
-    #[cold]
-    fn miss(&self, path: &VfsPath) -> BackendError {
-        match self.nearest_ancestor(path) {
-            Ok(FileType::Directory) => ErrorKind::NotFound.into(),
-            Ok(FileType::Symlink) => ErrorKind::SymlinkInPath.into(),
-            Ok(_) => ErrorKind::NotADirectory.into(),
-            Err(error) => error,
-        }
-    }
-
-    fn nearest_ancestor(&self, path: &VfsPath) -> BackendResult<FileType> {
-        let mut path = path;
-        while let Some(parent) = path.parent() {
-            if let Some(number) = self.index.find(parent)? {
-                return self.index.kind(number, self.index.entry(number)?);
-            }
-            path = parent;
-        }
-        Ok(FileType::Directory)
-    }
-
-    /// What a method that would change something answers: a broken path first.
-    #[cold]
-    fn refuse<T>(&self, path: &VfsPath) -> BackendResult<T> {
-        match self.nearest_ancestor(path)? {
-            FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
-            FileType::Directory => match path.parent() {
-                Some(parent) if !parent.is_root() && self.index.find(parent)?.is_none() => {
-                    Err(ErrorKind::NotFound.into())
-                }
-                _ => Err(ErrorKind::ReadOnly.into()),
-            },
-            _ => Err(ErrorKind::NotADirectory.into()),
-        }
+    fn kind(&self, number: u32) -> BackendResult<FileType> {
+        self.index.kind(number, self.index.entry(number)?)
     }
 }
 
@@ -93,7 +57,7 @@ impl FileSystem for ArchiveFs {
         match inner.index.kind(number, entry)? {
             FileType::File => {
                 let contents = inner.contents(number, entry)?;
-                Ok(Box::new(ArchiveFile { archive: self.inner.share(), contents }))
+                Ok(Box::new(ImmutableFile(ArchiveFile { archive: self.inner.share(), contents })))
             }
             FileType::Directory => Err(ErrorKind::IsADirectory.into()),
             FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
@@ -113,7 +77,7 @@ impl FileSystem for ArchiveFs {
     #[inline]
     fn exists(&self, path: &VfsPath) -> BackendResult<bool> {
         let inner = &*self.inner;
-        if path.is_root() || inner.index.find(path)?.is_some() {
+        if inner.find(path)?.is_some() {
             return Ok(true);
         }
         // Only a link above the name could make the miss more than a miss.
@@ -164,30 +128,6 @@ impl FileSystem for ArchiveFs {
         }
     }
 
-    fn create(&self, path: &VfsPath, _: &NewNode<'_>) -> BackendResult<Metadata> {
-        self.inner.refuse(path)
-    }
-
-    fn link(&self, from: &VfsPath, _: &VfsPath) -> BackendResult<()> {
-        self.inner.refuse(from)
-    }
-
-    fn rename(&self, from: &VfsPath, _: &VfsPath, _: RenameMode) -> BackendResult<()> {
-        self.inner.refuse(from)
-    }
-
-    fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
-
-    fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
-
-    fn set_metadata(&self, path: &VfsPath, _: &MetadataChange) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
-
     fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
         let inner = &*self.inner;
         let number = inner.resolve(path)?;
@@ -216,13 +156,7 @@ impl FileSystem for ArchiveFs {
         Ok(names)
     }
 
-    fn set_xattr(&self, path: &VfsPath, _: &[u8], _: &[u8], _: XattrMode) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
-
-    fn remove_xattr(&self, path: &VfsPath, _: &[u8]) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
+    refuse_changes!(|self, path| self.inner.refuse(path));
 
     fn statfs(&self) -> BackendResult<Statfs> {
         let header = &self.inner.header;

@@ -33,6 +33,12 @@ pub(crate) struct Contents {
     pub plain: Option<u64>,
 }
 
+impl AsRef<Source> for Inner {
+    fn as_ref(&self) -> &Source {
+        &self.source
+    }
+}
+
 impl Inner {
     /// The contents of the file with this entry.
     #[inline]

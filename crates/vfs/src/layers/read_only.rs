@@ -8,8 +8,9 @@ use bytes::Bytes;
 
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
 use crate::error::{BackendResult, ErrorKind};
+use crate::immutable::{refuse, refuse_changes};
 use crate::metadata::{Metadata, MetadataChange, Statfs};
-use crate::options::{Allocation, NewNode, OpenOptions, RenameMode, Seek, SyncScope, XattrMode};
+use crate::options::{Allocation, OpenOptions, Seek, SyncScope};
 use crate::path::VfsPath;
 use crate::watch::{WatchGuard, WatchSink};
 
@@ -30,21 +31,6 @@ impl ReadOnlyFs {
     pub(crate) fn guard(file: Box<dyn File>) -> Box<dyn File> {
         Box::new(ReadOnlyFile(file))
     }
-
-    /// The contract lets the errors of a broken path come before `ReadOnly`, and callers tell a
-    /// missing directory from a read-only one by it: the parent is looked at first.
-    fn refuse<T>(&self, path: &VfsPath) -> BackendResult<T> {
-        if let Some(parent) = path.parent() {
-            let parent = self.inner.metadata(parent)?;
-            if parent.is_symlink() {
-                return Err(ErrorKind::SymlinkInPath.into());
-            }
-            if !parent.is_dir() {
-                return Err(ErrorKind::NotADirectory.into());
-            }
-        }
-        Err(ErrorKind::ReadOnly.into())
-    }
 }
 
 impl FileSystem for ReadOnlyFs {
@@ -62,7 +48,7 @@ impl FileSystem for ReadOnlyFs {
 
     fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
         if options.needs_writable() && options.is_valid() {
-            return self.refuse(path);
+            return refuse(&*self.inner, path);
         }
         Ok(Self::guard(self.inner.open(path, options)?))
     }
@@ -87,30 +73,6 @@ impl FileSystem for ReadOnlyFs {
         self.inner.read_link(path)
     }
 
-    fn create(&self, path: &VfsPath, _: &NewNode<'_>) -> BackendResult<Metadata> {
-        self.refuse(path)
-    }
-
-    fn link(&self, from: &VfsPath, _: &VfsPath) -> BackendResult<()> {
-        self.refuse(from)
-    }
-
-    fn rename(&self, from: &VfsPath, _: &VfsPath, _: RenameMode) -> BackendResult<()> {
-        self.refuse(from)
-    }
-
-    fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
-        self.refuse(path)
-    }
-
-    fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
-        self.refuse(path)
-    }
-
-    fn set_metadata(&self, path: &VfsPath, _: &MetadataChange) -> BackendResult<()> {
-        self.refuse(path)
-    }
-
     fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
         self.inner.xattr(path, name)
     }
@@ -119,13 +81,8 @@ impl FileSystem for ReadOnlyFs {
         self.inner.xattrs(path)
     }
 
-    fn set_xattr(&self, path: &VfsPath, _: &[u8], _: &[u8], _: XattrMode) -> BackendResult<()> {
-        self.refuse(path)
-    }
-
-    fn remove_xattr(&self, path: &VfsPath, _: &[u8]) -> BackendResult<()> {
-        self.refuse(path)
-    }
+    // Callers tell a missing directory from a read-only one by the error.
+    refuse_changes!(|self, path| refuse(&*self.inner, path));
 
     fn statfs(&self) -> BackendResult<Statfs> {
         let below = self.inner.statfs()?;

@@ -5,11 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 
-use crate::backend::File;
 use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::metadata::{Metadata, MetadataChange};
-use crate::options::{Allocation, Seek, SyncScope};
-use crate::path::VfsPath;
+use crate::immutable::{FixedContents, lend};
+use crate::metadata::Metadata;
 use crate::sharded::Shared;
 
 use super::inflate::{Inflater, check_sizes, corrupt, inflate_whole};
@@ -142,93 +140,29 @@ pub(super) struct ZipFile {
     pub contents: Contents,
 }
 
-impl File for ZipFile {
+impl FixedContents for ZipFile {
     #[inline]
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> BackendResult<usize> {
-        let Some(rest) = self.contents.data.len.checked_sub(offset) else { return Ok(0) };
-        let len = buf.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
-        if len == 0 {
-            return Ok(0);
-        }
-        self.zip.read(&self.contents, &mut buf[..len], offset)?;
-        Ok(len)
+    fn len(&self) -> u64 {
+        self.contents.data.len
     }
 
-    fn write_at(&self, _: &[u8], _: u64) -> BackendResult<usize> {
-        Err(ErrorKind::BadHandle.into())
+    #[inline]
+    fn read(&self, buf: &mut [u8], offset: u64) -> BackendResult<()> {
+        self.zip.read(&self.contents, buf, offset)
     }
 
     /// A slice of the map, for stored entries.
-    fn bytes_at(&self, range: Range<u64>) -> BackendResult<Option<Bytes>> {
-        let data = &self.contents.data;
-        let end = range.end.min(data.len);
-        if range.start >= end {
-            return Ok(Some(Bytes::new()));
-        }
-        if !matches!(self.contents.how, How::Stored) {
-            return Ok(None);
-        }
-        let len = (end - range.start) as usize;
-        let lent = Lent { zip: self.zip.clone(), offset: data.offset + range.start, len };
-        match lent.slice() {
-            Some(_) => Ok(Some(Bytes::from_owner(lent))),
-            None => Ok(None),
-        }
-    }
-
-    fn set_len(&self, _: u64) -> BackendResult<()> {
-        Err(ErrorKind::BadHandle.into())
+    fn lend(&self, range: Range<u64>) -> BackendResult<Option<Bytes>> {
+        Ok(match self.contents.how {
+            How::Stored => {
+                let offset = self.contents.data.offset + range.start;
+                lend(&self.zip, offset, range.end - range.start)
+            }
+            _ => None,
+        })
     }
 
     fn metadata(&self) -> BackendResult<Metadata> {
         Ok(self.zip.metadata(self.contents.number))
-    }
-
-    fn set_metadata(&self, _: &MetadataChange) -> BackendResult<()> {
-        Err(ErrorKind::ReadOnly.into())
-    }
-
-    fn sync(&self, _: SyncScope) -> BackendResult<()> {
-        Ok(())
-    }
-
-    fn allocate(&self, _: Allocation, _: Range<u64>) -> BackendResult<()> {
-        Err(ErrorKind::BadHandle.into())
-    }
-
-    fn seek(&self, offset: u64, what: Seek) -> BackendResult<u64> {
-        match what {
-            _ if offset >= self.contents.data.len => Err(ErrorKind::NoSuchOffset.into()),
-            Seek::Data => Ok(offset),
-            Seek::Hole => Ok(self.contents.data.len),
-        }
-    }
-
-    fn link_to(&self, _: &VfsPath) -> BackendResult<()> {
-        Err(ErrorKind::Unsupported.into())
-    }
-
-    #[cfg(unix)]
-    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        None
-    }
-}
-
-/// Lent bytes keep the zip alive through a counter of their thread's own.
-struct Lent {
-    zip: Shared<Inner>,
-    offset: u64,
-    len: usize,
-}
-
-impl Lent {
-    fn slice(&self) -> Option<&[u8]> {
-        self.zip.source.slice(self.offset, self.len)?.ok()
-    }
-}
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        self.slice().unwrap_or_default()
     }
 }

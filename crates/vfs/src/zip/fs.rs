@@ -5,54 +5,27 @@ use std::sync::Arc;
 
 use crate::backend::{Capabilities, DirEntry, File, FileSystem};
 use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::metadata::{FileId, FileType, Metadata, MetadataChange, Statfs};
-use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::immutable::{ImmutableFile, PathIndex, refuse_changes};
+use crate::metadata::{FileId, FileType, Metadata, Statfs};
+use crate::options::OpenOptions;
 use crate::path::{MAX_PATH_LEN, VfsPath};
 use crate::watch::{WatchGuard, WatchSink};
 
 use super::file::ZipFile;
 use super::{Inner, ZipFs};
 
-impl Inner {
+impl PathIndex for Inner {
     #[inline]
-    pub(super) fn resolve(&self, path: &VfsPath) -> BackendResult<u32> {
-        match self.find(path) {
-            Some(number) => Ok(number),
-            None => Err(self.miss(path)),
-        }
+    fn find(&self, path: &VfsPath) -> BackendResult<Option<u32>> {
+        Ok(self.number(path))
     }
 
-    /// Why a path is not there: the nearest ancestor that is decides.
-    #[cold]
-    fn miss(&self, path: &VfsPath) -> BackendError {
-        match self.nearest_ancestor(path) {
-            FileType::Directory => ErrorKind::NotFound.into(),
-            FileType::Symlink => ErrorKind::SymlinkInPath.into(),
-            _ => ErrorKind::NotADirectory.into(),
-        }
+    fn kind(&self, number: u32) -> BackendResult<FileType> {
+        Ok(self.nodes[number as usize].kind)
     }
+}
 
-    fn nearest_ancestor(&self, path: &VfsPath) -> FileType {
-        let mut path = path;
-        while let Some(parent) = path.parent() {
-            if let Some(number) = self.find(parent) {
-                return self.nodes[number as usize].kind;
-            }
-            path = parent;
-        }
-        FileType::Directory
-    }
-
-    /// What a method that would change something answers: a broken path first.
-    #[cold]
-    fn refuse<T>(&self, path: &VfsPath) -> BackendResult<T> {
-        match path.parent() {
-            Some(parent) if self.find(parent).is_none() => Err(self.miss(path)),
-            Some(_) if self.nearest_ancestor(path) != FileType::Directory => Err(self.miss(path)),
-            _ => Err(ErrorKind::ReadOnly.into()),
-        }
-    }
-
+impl Inner {
     pub(super) fn metadata(&self, number: u32) -> Metadata {
         let node = &self.nodes[number as usize];
         let mut metadata = Metadata::new(node.kind, node.mode);
@@ -87,7 +60,7 @@ impl FileSystem for ZipFs {
             FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
             _ => {
                 let contents = inner.contents(number)?;
-                Ok(Box::new(ZipFile { zip: self.inner.share(), contents }))
+                Ok(Box::new(ImmutableFile(ZipFile { zip: self.inner.share(), contents })))
             }
         }
     }
@@ -101,10 +74,10 @@ impl FileSystem for ZipFs {
     #[inline]
     fn exists(&self, path: &VfsPath) -> BackendResult<bool> {
         let inner = &*self.inner;
-        if inner.find(path).is_some() {
+        if inner.number(path).is_some() {
             return Ok(true);
         }
-        match inner.has_symlinks && inner.nearest_ancestor(path) == FileType::Symlink {
+        match inner.has_symlinks && inner.nearest_ancestor(path)? == FileType::Symlink {
             true => Err(ErrorKind::SymlinkInPath.into()),
             false => Ok(false),
         }
@@ -151,30 +124,6 @@ impl FileSystem for ZipFs {
         Ok(target)
     }
 
-    fn create(&self, path: &VfsPath, _: &NewNode<'_>) -> BackendResult<Metadata> {
-        self.inner.refuse(path)
-    }
-
-    fn link(&self, from: &VfsPath, _: &VfsPath) -> BackendResult<()> {
-        self.inner.refuse(from)
-    }
-
-    fn rename(&self, from: &VfsPath, _: &VfsPath, _: RenameMode) -> BackendResult<()> {
-        self.inner.refuse(from)
-    }
-
-    fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
-
-    fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
-
-    fn set_metadata(&self, path: &VfsPath, _: &MetadataChange) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
-
     fn xattr(&self, path: &VfsPath, _: &[u8]) -> BackendResult<Vec<u8>> {
         self.inner.resolve(path)?;
         Err(ErrorKind::NoAttribute.into())
@@ -185,13 +134,7 @@ impl FileSystem for ZipFs {
         Ok(Vec::new())
     }
 
-    fn set_xattr(&self, path: &VfsPath, _: &[u8], _: &[u8], _: XattrMode) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
-
-    fn remove_xattr(&self, path: &VfsPath, _: &[u8]) -> BackendResult<()> {
-        self.inner.refuse(path)
-    }
+    refuse_changes!(|self, path| self.inner.refuse(path));
 
     fn statfs(&self) -> BackendResult<Statfs> {
         Ok(Statfs {

@@ -45,6 +45,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::backend::File;
 use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::immutable::PathIndex;
 use crate::metadata::{FileType, Timestamp};
 use crate::path::{VfsPath, VfsPathBuf};
 use crate::sharded::Sharded;
@@ -124,9 +125,15 @@ enum Method {
     Unknown,
 }
 
+impl AsRef<Source> for Inner {
+    fn as_ref(&self) -> &Source {
+        &self.source
+    }
+}
+
 impl Inner {
     #[inline]
-    fn find(&self, path: &VfsPath) -> Option<u32> {
+    fn number(&self, path: &VfsPath) -> Option<u32> {
         let found = self
             .by_path
             .find(xxh3_64(path.as_bytes()), |&number| *self.nodes[number as usize].path == *path);
