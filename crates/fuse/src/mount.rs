@@ -59,7 +59,7 @@ impl Mount {
         options: &MountOptions,
     ) -> Result<Mount, MountError> {
         let kept = Arc::new(device.try_clone().map_err(MountError::Session)?);
-        let session = transport::start(Arc::clone(door), device, &kept, options)
+        let session = transport::start(Arc::clone(door), device, &kept, mountpoint, options)
             .map_err(MountError::Session)?;
         let idle = match options.idle_timeout {
             None => None,

@@ -9,13 +9,13 @@
 //! change; those mostly say what the kernel knows already.
 
 use std::cell::Cell;
-use std::os::fd::OwnedFd;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use stratafs::{ErrorKind, Metadata, VfsPathBuf, WatchEvent, WatchGuard, WatchKind};
+use stratafs::{ErrorKind, Metadata, WatchEvent, WatchGuard, WatchKind};
 
 use crate::door::{Door, Stale};
 use crate::notify::Notifier;
@@ -30,8 +30,8 @@ const WATCHED: Duration = Duration::from_secs(60);
 /// For all others.
 const UNWATCHED: Duration = Duration::from_secs(1);
 
-/// How long nothing may be lost before reports are relied on again. By then all that was told
-/// meanwhile is forgotten.
+/// How long nothing may be lost before reports are relied on again. By then the kernel has
+/// dropped what it was told before the watch stood.
 const SETTLE: Duration = UNWATCHED;
 
 /// When to try again where watching failed (for want of inotify watches, say).
@@ -113,29 +113,39 @@ enum Message {
     End,
 }
 
-/// Ends the thread when dropped.
-pub(crate) struct Watcher(Sender<Message>);
+/// Where reports are to go.
+pub(crate) struct Reports {
+    sender: Sender<Message>,
+    messages: Receiver<Message>,
+}
 
-impl Drop for Watcher {
+/// Ends the thread when dropped.
+pub(crate) struct End(Sender<Message>);
+
+impl Drop for End {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended by itself, or never have been started.
         let _ = self.0.send(Message::End);
     }
+}
+
+pub(crate) fn channel() -> (End, Reports) {
+    let (sender, messages) = mpsc::channel();
+    (End(sender.clone()), Reports { sender, messages })
 }
 
 /// Starts the thread. It does not delay the mount: until the watch stands, which on a large
 /// tree of the host takes a walk over it, lifetimes are short.
 pub(crate) fn start(
     door: Arc<Door>,
-    device: Arc<OwnedFd>,
+    notifier: Notifier,
     lifetimes: Arc<Lifetimes>,
-) -> std::io::Result<Watcher> {
-    let (sender, messages) = channel();
-    let work = Work { door, notifier: Notifier::new(device), lifetimes, sender: sender.clone() };
-    std::thread::Builder::new()
-        .name("strata-watch".to_owned())
-        .spawn(move || work.run(&messages))?;
-    Ok(Watcher(sender))
+    reports: Reports,
+) -> io::Result<()> {
+    let Reports { sender, messages } = reports;
+    let work = Work { door, notifier, lifetimes, sender };
+    let thread = std::thread::Builder::new().name("strata-watch".to_owned());
+    thread.spawn(move || work.run(&messages)).map(drop)
 }
 
 struct Work {
@@ -149,43 +159,42 @@ impl Work {
     fn run(&self, messages: &Receiver<Message>) {
         self.lifetimes.epochs.store(self.notifier.advance_epoch(), Ordering::Relaxed);
         let mut guard = None;
-        // What may have changed without a report, and when to rely on reports again.
-        let mut lost: Vec<VfsPathBuf> = vec![VfsPathBuf::new()];
-        let mut settle_at = Instant::now();
+        let mut settle_at = Some(Instant::now());
         loop {
-            let message = match lost.is_empty() {
-                true => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => messages.recv_timeout(settle_at.saturating_duration_since(Instant::now())),
+            let message = match settle_at {
+                None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => messages.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
             match message {
-                Ok(Message::Report(report)) if report.kind == WatchKind::Overflow => {
-                    if self.lifetimes.watched.swap(false, Ordering::AcqRel) {
-                        self.notifier.advance_epoch();
+                Ok(Message::Report(report)) => {
+                    if report.kind == WatchKind::Overflow {
+                        if self.lifetimes.watched.swap(false, Ordering::AcqRel) {
+                            self.notifier.advance_epoch();
+                        }
+                        if report.path.is_root() {
+                            // It may have lost what it watches.
+                            drop(guard.take());
+                        }
+                        settle_at = Some(Instant::now() + SETTLE);
                     }
                     self.forget(&report);
-                    lost.push(report.path);
-                    settle_at = Instant::now() + SETTLE;
                 }
-                Ok(Message::Report(report)) => self.forget(&report),
                 Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
-                    // A watch that lost reports of everything may have lost what it watches.
-                    if lost.iter().any(|path| path.is_root()) {
-                        drop(guard.take());
+                    if guard.is_none() {
                         match self.watch() {
                             Ok(new) => guard = Some(new),
                             Err(ErrorKind::Unsupported) => return,
                             Err(_) => {
-                                settle_at = Instant::now() + RETRY;
+                                settle_at = Some(Instant::now() + RETRY);
                                 continue;
                             }
                         }
                     }
+                    // What was learnt before now is not for long.
+                    self.lifetimes.reports.fetch_add(1, Ordering::AcqRel);
                     self.lifetimes.watched.store(true, Ordering::Release);
-                    self.notifier.advance_epoch();
-                    for path in lost.drain(..) {
-                        self.forget(&WatchEvent { kind: WatchKind::Overflow, path });
-                    }
+                    settle_at = None;
                 }
             }
         }

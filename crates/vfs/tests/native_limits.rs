@@ -38,7 +38,7 @@ fn without_descriptors_no_answer_is_wrong() {
     let held = fs.open(path("a/b/c/file"), &OpenOptions::reading()).unwrap();
 
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limit.clone() }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limit }).unwrap();
     let mut opened = Vec::new();
     while let Some(file) = unless_out(fs.open(path("a/other"), &OpenOptions::reading())) {
         opened.push(file);

@@ -10,6 +10,7 @@ mod requests;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -18,6 +19,7 @@ use stratafs::Capabilities;
 
 use crate::door::Door;
 use crate::errno::Answer;
+use crate::notify::Notifier;
 use crate::options::{Freshness, MountOptions};
 use crate::watch::{self, Lifetimes};
 
@@ -27,6 +29,7 @@ pub(crate) fn start(
     door: Arc<Door>,
     device: OwnedFd,
     kept: &Arc<OwnedFd>,
+    mountpoint: &Path,
     options: &MountOptions,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let exclusive = options.freshness == Freshness::Exclusive
@@ -42,15 +45,19 @@ pub(crate) fn start(
     config.n_threads = Some(options.thread_count());
     // Who may come in is the kernel's decision: the mount option says it.
     let session = Session::from_fd(transport, device, SessionACL::All, config)?;
-    let watcher = match !exclusive && door.capabilities().contains(Capabilities::WATCH) {
-        true => Some(watch::start(door, Arc::clone(kept), lifetimes)?),
-        false => None,
-    };
-    std::thread::Builder::new().name("strata-fuse".to_owned()).spawn(move || {
+    let (end, reports) = watch::channel();
+    let serving = std::thread::Builder::new().name("strata-fuse".to_owned()).spawn(move || {
         let answer = session.run();
-        drop(watcher);
+        drop(end);
         answer
-    })
+    })?;
+    if !exclusive && door.capabilities().contains(Capabilities::WATCH) {
+        // The kernel begins with a root that lets nobody in, and an invalidation voids the
+        // attributes that are under way: it must have them before there can be one.
+        let _ = mountpoint.metadata();
+        watch::start(door, Notifier::new(Arc::clone(kept)), lifetimes, reports)?;
+    }
+    Ok(serving)
 }
 
 struct Transport {
