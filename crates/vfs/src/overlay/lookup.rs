@@ -139,6 +139,39 @@ impl State {
 
     #[inline]
     pub(super) fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
+        match self.plain_metadata(path) {
+            Some(answer) => answer,
+            None => self.any_metadata(path),
+        }
+    }
+
+    /// The metadata of a file, or that there is nothing, where nothing else is in the way. The
+    /// layer's answer is handed on where it lies: to move it takes as long as to ask a layer.
+    #[inline]
+    fn plain_metadata(&self, path: &VfsPath) -> Option<BackendResult<Metadata>> {
+        let begun = self.tree.begin();
+        let mut name = Cow::Borrowed(path);
+        for (index, layer) in self.layers.iter().enumerate() {
+            match layer.fs.metadata(&name) {
+                Ok(mut metadata) => {
+                    if !metadata.is_file() || (index > 0 && !self.tree.stands(begun)) {
+                        return None;
+                    }
+                    metadata.id = self.ids.shown(index, metadata.id);
+                    return Some(Ok(metadata));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(_) => return None,
+            }
+            match layer.remaps.map(name) {
+                Some(beneath) => name = beneath,
+                None => break,
+            }
+        }
+        self.tree.stands(begun).then(|| Err(ErrorKind::NotFound.into()))
+    }
+
+    fn any_metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
         let hit = self.lookup(path)?;
         let mut metadata = self.shown(hit.layer, hit.metadata);
         if metadata.is_dir() && self.tree.look(|| self.merges(&hit), |_| false)? {
