@@ -95,6 +95,8 @@ fn mistakes_are_explained() {
     let place = tempfile::tempdir().unwrap();
     let inside = place.path().join("inside");
     fs::create_dir(&inside).unwrap();
+    fs::write(place.path().join("file"), "").unwrap();
+    fs::create_dir_all(place.path().join("full/sub")).unwrap();
     let spec = format!("native:{}", place.path().display());
     for (arguments, part) in [
         (vec!["mount", "--layer", "disk:x", "inside"], "no kind `disk`"),
@@ -102,11 +104,55 @@ fn mistakes_are_explained() {
         (vec!["mount", "--layer", "memory:", "missing"], "missing"),
         (vec!["mount", "--layer", &spec, "inside"], "contain itself"),
         (vec!["mount", "inside"], "--layer"),
+        (vec!["mount", "--layer", "memory:", "file"], "file: "),
+        (vec!["mount", "--layer", "memory:", "full"], "full is not empty"),
+        (vec!["mount", "--layer", "native:file", "inside"], "file: "),
+        (vec!["umount", "inside"], "nothing is mounted"),
+        (vec!["umount", "missing/place"], "missing/place: No such file"),
+        (vec!["umount", "/proc"], "/proc: the proc that is mounted here is not strata's"),
     ] {
         let (_, said) = ends_with(2, strata(place.path(), &arguments));
         assert!(said.contains(part), "{arguments:?}: {said}");
     }
     assert!(!is_mounted(&inside));
+}
+
+#[test]
+fn a_directory_that_is_not_empty_is_covered_on_demand_or_by_its_own_layer() {
+    if skipped() {
+        return;
+    }
+    let at = Mountpoint::new();
+    fs::write(at.path().join("file"), "beneath").unwrap();
+    let own = stratafs_cli::stack::native_spec(at.path());
+    for (arguments, shows) in [
+        (vec!["mount", "--nonempty", "--layer", "memory:", at.text()], false),
+        (vec!["mount", "--layer", &own, "--layer", "memory:", at.text()], true),
+    ] {
+        ends_with(0, strata(at.path().parent().unwrap(), &arguments));
+        assert_eq!(at.path().join("file").exists(), shows);
+        fs::write(at.path().join("new"), "above").unwrap();
+        ends_with(0, strata(at.path().parent().unwrap(), &["umount", at.text()]));
+        assert!(!at.path().join("new").exists());
+    }
+}
+
+#[test]
+fn what_a_dead_server_left_can_be_unmounted() {
+    if skipped() {
+        return;
+    }
+    let at = Mountpoint::new();
+    let arguments = ["mount", "--foreground", "--layer", "memory:", at.text()];
+    let parent = at.path().parent().unwrap();
+    let mut server = strata(parent, &arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(fs::read_dir(at.path()).is_err() && is_mounted(at.path()));
+    ends_with(0, strata(parent, &["umount", at.text()]));
+    assert!(!is_mounted(at.path()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -229,31 +229,47 @@ assert main.execute("pragma integrity_check").fetchone() == ("ok",)
     assert!(place.path().join("data.db").metadata().unwrap().len() > 0);
 }
 
-/// As a user, through a user namespace. A private copy of `/dev/fuse` that everybody may open
-/// stands in for a machine where that is so.
+/// To the whole group, as a terminal does it.
 #[test]
-fn a_user_gets_a_view_at_the_same_path() {
+fn an_interrupt_ends_the_command_and_loses_nothing() {
     if skipped() {
         return;
     }
-    assert!(rustix::process::geteuid().is_root(), "this test becomes another user: run as root");
-    let place = workplace();
-    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let program = place.path().join("strata");
-    fs::copy(env!("CARGO_BIN_EXE_strata"), &program).unwrap();
-    let script = r#"
-        mount --make-rprivate /
-        mount -t tmpfs none /mnt
-        mknod -m 666 /mnt/fuse c 10 229
-        mount --bind /mnt/fuse /dev/fuse
-        umount -l /mnt
-        exec setpriv --reuid=65534 --regid=65534 --clear-groups \
-            ./strata run --apply -- sh -ec 'pwd; id -u; echo mine > mine; rm strata'
-    "#;
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "sh", "-ec", script]).current_dir(place.path());
-    let (seen, _) = ends_with(0, command);
-    assert_eq!(seen, format!("{}\n65534\n", place.path().display()));
-    assert_eq!(place.path().join("mine").metadata().unwrap().uid(), 65534);
-    assert!(!program.exists());
+    use std::io::Read;
+    use std::os::unix::process::CommandExt;
+    use std::process::Stdio;
+    for (script, code, applied) in [
+        ("trap 'echo more > more; exit 0' INT; ", 0, true),
+        ("trap 'echo more > more; exit 7' INT; ", 7, false),
+        ("", 130, false),
+    ] {
+        let (place, temporary) = (workplace(), tempfile::tempdir().unwrap());
+        let script = format!("{script}echo new > new; echo ready; while :; do sleep 0.05; done");
+        let mut command = sh(place.path(), &["--apply"], &script);
+        command.env("TMPDIR", temporary.path()).process_group(0);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdout.take().unwrap().read_exact(&mut [0; 6]).unwrap();
+        let group = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(place.path().join("new").exists(), applied, "{said}");
+        let kept = fs::read_dir(temporary.path()).unwrap().count();
+        assert_eq!(kept, usize::from(!applied), "{said}");
+    }
+}
+
+#[test]
+fn what_a_failed_command_did_is_kept_and_not_applied() {
+    if skipped() {
+        return;
+    }
+    let (place, temporary) = (workplace(), tempfile::tempdir().unwrap());
+    let mut command = sh(place.path(), &["--apply"], "echo half > half; exit 3");
+    command.env("TMPDIR", temporary.path());
+    let (_, said) = ends_with(3, command);
+    assert!(said.contains("not applied") && said.contains("kept in"), "{said}");
+    assert!(!place.path().join("half").exists());
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1);
 }

@@ -34,7 +34,7 @@ changes are kept in a fresh directory under the temporary files, and its name is
 A kept directory is an upper layer: mount it over the directory to look at the result:
   strata mount --layer native:DIRECTORY --layer native:KEPT MOUNTPOINT")]
 pub struct Args {
-    /// Write the changes to the directory when the command has ended.
+    /// Write the changes to the directory if the command succeeds.
     #[arg(long, group = "decision")]
     apply: bool,
     /// Drop the changes.
@@ -97,7 +97,13 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     if let Some(signal) = status.signal() {
         tell!("the command was ended by signal {signal}");
     }
-    let decision = args.decision();
+    let decision = match args.decision() {
+        Some(Decision::Apply) if !status.success() => {
+            tell!("the command failed: what it changed is not applied unasked");
+            None
+        }
+        decision => decision,
+    };
     let settlement =
         Settlement { view: &view, directory: &directory, decision, may_ask: !args.no_prompt, keep };
     settlement.settle(output).map_err(own)?;
