@@ -138,24 +138,6 @@ fn a_directory_that_is_not_empty_is_covered_on_demand_or_by_its_own_layer() {
 }
 
 #[test]
-fn what_a_dead_server_left_can_be_unmounted() {
-    if skipped() {
-        return;
-    }
-    let at = Mountpoint::new();
-    let arguments = ["mount", "--foreground", "--layer", "memory:", at.text()];
-    let parent = at.path().parent().unwrap();
-    let mut server = strata(parent, &arguments).stderr(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(server.stderr.take().unwrap()).read_line(&mut line).unwrap();
-    server.kill().unwrap();
-    server.wait().unwrap();
-    assert!(fs::read_dir(at.path()).is_err() && is_mounted(at.path()));
-    ends_with(0, strata(parent, &["umount", at.text()]));
-    assert!(!is_mounted(at.path()));
-}
-
-#[test]
 fn archives_and_zip_files_are_layers() {
     if skipped() {
         return;

@@ -64,6 +64,35 @@ fn where_there_is_no_temporary_directory_another_place_is_found() {
     fs::remove_dir_all(kept).unwrap();
 }
 
+/// What is kept is not put into the directory that is to stay as it is.
+#[test]
+fn changes_are_kept_outside_of_the_directory() {
+    if skipped() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("tmp")).unwrap();
+    let mut command = strata(place.path(), &["run", "--", "sh", "-c", "echo new > new"]);
+    command.env("TMPDIR", place.path().join("tmp"));
+    let (_, said) = ends_with(0, command);
+    assert_eq!(fs::read_dir(place.path().join("tmp")).unwrap().count(), 0, "{said}");
+    let kept = said.split("kept in ").nth(1).unwrap().split(';').next().unwrap();
+    fs::remove_dir_all(kept).unwrap();
+}
+
+/// Names forge no lines of the report.
+#[test]
+fn odd_names_are_escaped() {
+    if skipped() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let script = r#"touch "$(printf 'x\n  deleted   y\033[2J')""#;
+    let arguments = ["run", "--discard", "--", "sh", "-c", script];
+    let (_, said) = ends_with(0, strata(place.path(), &arguments));
+    assert!(said.contains(r"  added     x\n  deleted   y\u{1b}[2J"), "{said}");
+}
+
 /// The directory fails altogether, as a network file system may: the changes cannot even be
 /// compared with it.
 #[test]

@@ -162,12 +162,23 @@ impl VfsPath {
         Ok(joined)
     }
 
-    /// For messages: lossy where the bytes are not UTF-8, `/` in front.
+    /// For messages: `/` in front, lossy where the bytes are not UTF-8, and control characters
+    /// escaped, so that no name forges a line or steers a terminal.
     pub fn display(&self) -> impl fmt::Display + '_ {
         struct Display<'a>(&'a VfsPath);
         impl fmt::Display for Display<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "/{}", String::from_utf8_lossy(&self.0.0))
+                f.write_str("/")?;
+                let text = String::from_utf8_lossy(&self.0.0);
+                for part in text.split_inclusive(char::is_control) {
+                    match part.char_indices().next_back() {
+                        Some((at, last)) if last.is_control() => {
+                            write!(f, "{}{}", &part[..at], last.escape_default())?;
+                        }
+                        _ => f.write_str(part)?,
+                    }
+                }
+                Ok(())
             }
         }
         Display(self)

@@ -68,11 +68,34 @@ pub fn enter(directory: &Path) -> Result<(Place, Option<NoNamespace>), Failure> 
             Err(reason) => reason,
         },
     };
-    let directory = tempfile::Builder::new()
-        .prefix("strata-run-")
-        .tempdir()
-        .context(|| "a temporary mount point")?;
-    Ok((Place::Temporary(directory), Some(reason)))
+    let mut failed = Failure::new("no place for temporary files is outside of the directory");
+    // Within the directory the view would contain itself.
+    for place in temporary_places().into_iter().filter(|place| !is_inside(place, directory)) {
+        match tempfile::Builder::new().prefix("strata-run-").tempdir_in(&place) {
+            Ok(point) => return Ok((Place::Temporary(point), Some(reason))),
+            Err(error) => failed = Failure::from(error).context(place.display()),
+        }
+    }
+    Err(failed.context("a temporary mount point"))
+}
+
+/// Where temporary things may be put, the best place first.
+pub fn temporary_places() -> Vec<PathBuf> {
+    let mut places = vec![std::env::temp_dir()];
+    for place in ["/var/tmp", "/tmp", "/dev/shm"].map(PathBuf::from) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places
+}
+
+/// Whether a place is the directory or lies in it.
+pub fn is_inside(place: &Path, directory: &Path) -> bool {
+    match (place.canonicalize(), directory.canonicalize()) {
+        (Ok(place), Ok(directory)) => place.starts_with(directory),
+        _ => false,
+    }
 }
 
 fn unshare(flags: UnshareFlags) -> io::Result<()> {

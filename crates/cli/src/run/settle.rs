@@ -10,6 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use stratafs::{Change, FileSystem, NativeFs};
 
 use super::decision::{self, Decision};
+use super::place::{is_inside, temporary_places};
 use super::report;
 use super::view::View;
 use crate::exit::{Context, Failure, tell};
@@ -110,7 +111,10 @@ impl Settlement<'_> {
     /// Keeps the changes in the first of the places for temporary files that takes them.
     fn keep_somewhere(&self, total: u64) -> Result<(), Failure> {
         let mut reasons = Vec::new();
-        for place in places() {
+        let mut places = temporary_places();
+        // The directory stays as it is, unless there is no other place.
+        places.sort_by_key(|place| is_inside(place, self.directory));
+        for place in places {
             let kept = fresh_directory(&place).and_then(|kept| {
                 let target = NativeFs::new(&kept)?;
                 match self.keep(&target, &kept, total) {
@@ -159,17 +163,6 @@ impl Settlement<'_> {
         }
         Failure::new("the changes were not settled as wanted: they are kept as said above")
     }
-}
-
-/// Where changes are kept when no directory was given, the best first.
-fn places() -> Vec<PathBuf> {
-    let mut places = vec![std::env::temp_dir()];
-    for place in ["/var/tmp", "/tmp", "/dev/shm"].map(PathBuf::from) {
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-    places
 }
 
 fn fresh_directory(place: &Path) -> Result<PathBuf, Failure> {
