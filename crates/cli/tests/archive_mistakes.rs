@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::Path;
 
+use rustix::fs::FileType;
 use support::{ends_with, lines_of_json, strata};
 
 /// A place with a packed directory.
@@ -29,6 +30,9 @@ fn mistakes_are_explained() {
     let write = |name: &str, bytes: &[u8]| fs::write(place.path().join(name), bytes).unwrap();
     let good = fs::read(place.path().join("a.vfs")).unwrap();
     write("empty", b"");
+    let mode = rustix::fs::Mode::RUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, place.path().join("pipe"), FileType::Fifo, mode, 0)
+        .unwrap();
     write("text", &b"no archive at all\n".repeat(50));
     write("short", &good[..good.len() - 1]);
     write("head", &good[..100]);
@@ -71,6 +75,7 @@ fn mistakes_are_explained() {
         (&["pack", "src/other", "b.vfs"], "src/other"),
         (&["pack", "src", "no/b.vfs"], "no"),
         (&["pack", "src", "src"], "directory"),
+        (&["pack", "src", "pipe"], "pipe: invalid argument: it is no regular file"),
         (&["pack", "src", "b.vfs", "--block-size", "5000"], "block size 5000"),
         (&["pack", "src", "b.vfs", "--compress", "*=gzip"], "no codec"),
         (&["pack", "src", "b.vfs", "--compress", "*=zstd:40"], "levels 1 to 22"),

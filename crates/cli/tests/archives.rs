@@ -116,6 +116,45 @@ fn everything_comes_back() {
 }
 
 #[test]
+fn special_files_and_owners_come_back_on_request() {
+    let place = place();
+    let (src, all) = (place.path().join("src"), rustix::fs::Mode::from(0o640));
+    let pipe = src.join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, all, 0).unwrap();
+    let privileged = rustix::process::geteuid().is_root();
+    if privileged {
+        std::os::unix::fs::chown(src.join("notes.txt"), Some(1234), Some(4321)).unwrap();
+    }
+    fs::set_permissions(src.join("notes.txt"), fs::Permissions::from_mode(0o6755)).unwrap();
+    run(place.path(), 0, "pack src a.vfs");
+    let (text, said) = run(place.path(), 0, "--json extract a.vfs plain");
+    assert_eq!(lines_of_json(&text)[0]["warnings"], 2);
+    assert!(said.contains("strata: pipe: ") && said.contains("set-user-id"), "{said}");
+    let plain = place.path().join("plain");
+    assert!(!plain.join("pipe").exists());
+    assert_eq!(plain.join("notes.txt").metadata().unwrap().mode() & 0o7777, 0o755);
+    if privileged {
+        let (_, said) = run(place.path(), 0, "extract a.vfs whole --special --owners");
+        assert_eq!(said, "");
+        let notes = place.path().join("whole/notes.txt").metadata().unwrap();
+        assert_eq!((notes.uid(), notes.gid(), notes.mode() & 0o7777), (1234, 4321, 0o6755));
+        use std::os::unix::fs::FileTypeExt;
+        assert!(place.path().join("whole/pipe").metadata().unwrap().file_type().is_fifo());
+    }
+    // A directory never gives way to a file, nor a file to a directory.
+    for (name, part) in [("notes.txt", "/notes.txt: is a directory"), ("empty", "/empty: not a")] {
+        let target = tempfile::tempdir().unwrap();
+        match name {
+            "empty" => fs::write(target.path().join(name), "").unwrap(),
+            _ => fs::create_dir(target.path().join(name)).unwrap(),
+        }
+        let words = format!("extract a.vfs {} --overwrite", target.path().display());
+        let (_, said) = run(place.path(), 2, &words);
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
 fn rules_decide_for_each_file() {
     let place = place();
     let words = "pack src a.vfs --compress *.lua=zstd:19 --compress *.txt --store scripts/lib/* \
@@ -180,6 +219,11 @@ fn an_archive_does_not_hold_itself() {
     let first = run(&src, 0, "pack . scripts/all.vfs").0;
     assert_eq!(run(&src, 0, "pack . scripts/all.vfs").0, first);
     run(place.path(), 0, "pack src src/scripts/all.vfs");
+    // By a link to it, which stays one.
+    let link = place.path().join("link.vfs");
+    symlink("src/scripts/all.vfs", &link).unwrap();
+    run(place.path(), 0, "pack src link.vfs");
+    assert!(link.symlink_metadata().unwrap().is_symlink());
     assert!(!run(&src, 0, "list scripts/all.vfs").0.contains("all.vfs"));
     let names = fs::read_dir(src.join("scripts")).unwrap().count();
     assert_eq!(names, 4, "nothing temporary is left");

@@ -135,14 +135,17 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
 /// The archive's path in the directory, if it lies there: an archive does not hold what it was
 /// before.
 fn own_path(directory: &Path, archive: &Path) -> Result<Option<VfsPathBuf>, Failure> {
-    let place = archive.parent().filter(|place| !place.as_os_str().is_empty());
-    let place = place.unwrap_or(Path::new("."));
-    let place = place.canonicalize().context(|| place.display())?;
     let directory = directory.canonicalize().context(|| directory.display())?;
-    Ok(match (place.strip_prefix(directory), archive.file_name()) {
-        (Ok(inside), Some(name)) => Some(inner_path(inside.join(name).as_os_str())?),
-        _ => None,
-    })
+    let archive = match (archive.canonicalize(), archive.file_name()) {
+        (Err(_), Some(name)) => {
+            let place = archive.parent().filter(|place| !place.as_os_str().is_empty());
+            let place = place.unwrap_or(Path::new("."));
+            place.canonicalize().context(|| place.display())?.join(name)
+        }
+        (there, _) => there.context(|| archive.display())?,
+    };
+    let inside = archive.strip_prefix(directory).ok();
+    inside.map(|inside| inner_path(inside.as_os_str())).transpose()
 }
 
 /// `GLOB`, `GLOB=lz4`, `GLOB=zstd`, `GLOB=zstd:LEVEL`.

@@ -206,8 +206,8 @@ impl std::fmt::Debug for PackOptions<'_> {
 ///
 /// # Errors
 /// `InvalidArgument` for options that make no sense; `Unsupported` for a patch of a patch, and
-/// for Zstandard without the feature `zstd`; `IsADirectory` when `out` is one; what reading the
-/// tree or writing meets. A file that changes its length while it is packed is `Busy`.
+/// for Zstandard without the feature `zstd`; `IsADirectory` when `out` is one, `InvalidArgument`
+/// when it is a device or the like; what reading the tree or writing meets. A file that changes its length while it is packed is `Busy`.
 pub fn pack(
     source: &dyn FileSystem,
     out: impl AsRef<Path>,
@@ -217,14 +217,20 @@ pub fn pack(
     let failed = |error: crate::BackendError| {
         error.at("write archive", VfsPath::unchecked(out.as_os_str().as_encoded_bytes()))
     };
-    if out.is_dir() {
-        return Err(failed(ErrorKind::IsADirectory.into()));
+    // A symbolic link stays: what it leads to is replaced.
+    let place = out.canonicalize().unwrap_or_else(|_| out.to_owned());
+    match std::fs::metadata(&place) {
+        Ok(there) if there.is_dir() => return Err(failed(ErrorKind::IsADirectory.into())),
+        Ok(there) if !there.is_file() => {
+            return Err(failed(rules::invalid("it is no regular file".to_owned())));
+        }
+        _ => {}
     }
     let plan = Plan::new(source, options)?;
     // Made after the tree was looked at, which it may be a part of.
-    let mut temp = TempFile::create_beside(out).map_err(failed)?;
+    let mut temp = TempFile::create_beside(&place).map_err(failed)?;
     let report = plan.write(Output::new(&mut temp))?;
-    temp.finish(out).map_err(failed)?;
+    temp.finish(&place).map_err(failed)?;
     Ok(report)
 }
 
