@@ -397,7 +397,16 @@ impl FileSystem for Vfs {
     }
 
     fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
-        self.within_one_mount(from, to, |fs, from, to| fs.link(from, to))
+        match self.within_one_mount(from, to, |fs, from, to| fs.link(from, to)) {
+            // What is wrong with the source comes first.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                match FileSystem::metadata(self, from)?.is_dir() {
+                    true => Err(ErrorKind::OperationNotPermitted.into()),
+                    false => Err(error),
+                }
+            }
+            answer => answer,
+        }
     }
 
     fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()> {
@@ -556,12 +565,14 @@ impl Naming {
 
     /// What the path is called in the backend of the file.
     fn rest<'p>(&self, path: &'p VfsPath) -> BackendResult<&'p VfsPath> {
-        if self.others.iter().any(|other| other.starts_with(path)) {
-            return Err(ErrorKind::AlreadyExists.into());
+        let rest = path.strip_prefix(&self.at).ok_or(ErrorKind::CrossesMounts)?;
+        if self.others.iter().any(|other| path.starts_with(other)) {
+            return Err(ErrorKind::CrossesMounts.into());
         }
-        match path.strip_prefix(&self.at) {
-            Some(rest) if !self.others.iter().any(|other| path.starts_with(other)) => Ok(rest),
-            _ => Err(ErrorKind::CrossesMounts.into()),
+        // A directory that leads to a mount is there, whatever the backend says.
+        match self.others.iter().any(|other| other.starts_with(path)) {
+            true => Err(ErrorKind::AlreadyExists.into()),
+            false => Ok(rest),
         }
     }
 }
