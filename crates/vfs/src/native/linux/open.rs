@@ -89,7 +89,8 @@ impl Inner {
 
     fn open_temporary(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<NativeFile> {
         let mut flags = access(options);
-        flags.remove(OFlags::NONBLOCK);
+        // Told not to follow a link, the kernel would not say that it met one.
+        flags.remove(OFlags::NONBLOCK | OFlags::NOFOLLOW);
         let mode = Mode::from_raw_mode(options.mode & 0o7777);
         let fd =
             self.open_at(path, flags | OFlags::TMPFILE, mode).map_err(|errno| match errno {
