@@ -13,6 +13,7 @@
 pub mod conformance;
 pub mod faulty;
 pub mod fixture;
+pub mod model;
 mod subject;
 pub mod tools;
 

@@ -62,13 +62,20 @@ pub fn get(fs: &dyn FileSystem, path: &str) -> Vec<u8> {
 
 /// Writes all of the bytes.
 #[track_caller]
-pub fn write_all(file: &dyn File, mut bytes: &[u8], mut offset: u64) {
+pub fn write_all(file: &dyn File, bytes: &[u8], offset: u64) {
+    try_write_all(file, bytes, offset).expect("write");
+}
+
+/// As [`write_all`], with the error.
+#[track_caller]
+pub fn try_write_all(file: &dyn File, mut bytes: &[u8], mut offset: u64) -> BackendResult<()> {
     while !bytes.is_empty() {
-        let count = file.write_at(bytes, offset).expect("write");
+        let count = file.write_at(bytes, offset)?;
         assert!(count > 0 && count <= bytes.len(), "a write of {} gave {count}", bytes.len());
         bytes = &bytes[count..];
         offset += count as u64;
     }
+    Ok(())
 }
 
 /// Reads up to `len` bytes, fewer only at the end of the file.

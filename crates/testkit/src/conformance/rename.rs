@@ -5,6 +5,8 @@ use stratafs::{ErrorKind, FileSystem, FileType, NodeKind, RenameMode};
 use super::cases;
 use crate::tools::*;
 
+use RenameMode::Replace;
+
 cases![
     a_file_to_a_new_name,
     a_directory_with_all_below,
@@ -20,9 +22,7 @@ cases![
     the_root_is_busy,
     below_itself,
     onto_a_directory_above,
-    a_file_onto_a_directory,
-    a_directory_onto_a_file,
-    a_directory_onto_a_full_directory,
+    what_does_not_fit,
     a_symlink_is_a_file_here: SYMLINKS,
     a_node_replaces_and_is_replaced: SPECIAL_NODES,
     a_long_chain,
@@ -30,12 +30,18 @@ cases![
     attributes_go_along: XATTRS,
 ];
 
+/// Asserts that a rename answers an error of this kind.
 #[track_caller]
-fn refused(fs: &dyn FileSystem, from: &str, to: &str, expected: ErrorKind) {
-    let result = fs.rename(p(from), p(to), RenameMode::Replace);
-    match result {
-        Ok(()) => panic!("rename {from:?} {to:?} worked, expected {expected:?}"),
-        Err(error) => assert_eq!(error.kind(), expected, "rename {from:?} {to:?}"),
+pub(super) fn refused(
+    fs: &dyn FileSystem,
+    from: &str,
+    to: &str,
+    mode: RenameMode,
+    expected: ErrorKind,
+) {
+    match fs.rename(p(from), p(to), mode) {
+        Ok(()) => panic!("rename {from:?} {to:?} {mode:?} worked, expected {expected:?}"),
+        Err(error) => assert_eq!(error.kind(), expected, "rename {from:?} {to:?} {mode:?}"),
     }
 }
 
@@ -131,45 +137,56 @@ fn onto_a_hard_link_of_itself(fs: &dyn FileSystem) {
 }
 
 fn a_missing_source(fs: &dyn FileSystem) {
-    refused(fs, "missing", "new", ErrorKind::NotFound);
+    needs_a_source(fs, Replace);
+}
+
+pub(super) fn needs_a_source(fs: &dyn FileSystem, mode: RenameMode) {
+    refused(fs, "missing", "new", mode, ErrorKind::NotFound);
     put(fs, "file", "contents");
-    refused(fs, "missing", "file", ErrorKind::NotFound);
+    refused(fs, "missing", "file", mode, ErrorKind::NotFound);
+    refused(fs, "missing", "missing", mode, ErrorKind::NotFound);
     assert_eq!(get(fs, "file"), b"contents");
 }
 
 fn a_missing_source_comes_before_all_else(fs: &dyn FileSystem) {
     mkdir(fs, "dir");
     put(fs, "dir/file", "");
-    refused(fs, "missing", "dir", ErrorKind::NotFound);
-    refused(fs, "missing", "missing", ErrorKind::NotFound);
-    refused(fs, "missing", "missing/below", ErrorKind::NotFound);
-    refused(fs, "dir/missing", "dir", ErrorKind::NotFound);
+    refused(fs, "missing", "dir", Replace, ErrorKind::NotFound);
+    refused(fs, "missing", "missing", Replace, ErrorKind::NotFound);
+    refused(fs, "missing", "missing/below", Replace, ErrorKind::NotFound);
+    refused(fs, "dir/missing", "dir", Replace, ErrorKind::NotFound);
 }
 
 fn the_root_is_busy(fs: &dyn FileSystem) {
+    spares_the_root(fs, Replace);
+}
+
+pub(super) fn spares_the_root(fs: &dyn FileSystem, mode: RenameMode) {
     mkdir(fs, "dir");
     put(fs, "file", "");
-    refused(fs, "", "new", ErrorKind::Busy);
-    refused(fs, "", "dir/new", ErrorKind::Busy);
-    refused(fs, "dir", "", ErrorKind::Busy);
-    refused(fs, "file", "", ErrorKind::Busy);
-    refused(fs, "", "", ErrorKind::Busy);
+    for (from, to) in
+        [("", "new"), ("", "dir/new"), ("", "file"), ("dir", ""), ("file", ""), ("", "")]
+    {
+        refused(fs, from, to, mode, ErrorKind::Busy);
+    }
     // Before a missing source.
-    refused(fs, "missing", "", ErrorKind::Busy);
+    refused(fs, "missing", "", mode, ErrorKind::Busy);
 }
 
 fn below_itself(fs: &dyn FileSystem) {
+    makes_no_loop(fs, Replace);
+}
+
+pub(super) fn makes_no_loop(fs: &dyn FileSystem, mode: RenameMode) {
     mkdir(fs, "a");
     mkdir(fs, "a/b");
     mkdir(fs, "a/b/c");
     put(fs, "a/b/file", "");
-    refused(fs, "a", "a/new", ErrorKind::InvalidArgument);
-    refused(fs, "a", "a/b/new", ErrorKind::InvalidArgument);
-    refused(fs, "a", "a/b", ErrorKind::InvalidArgument);
-    refused(fs, "a", "a/b/c", ErrorKind::InvalidArgument);
-    refused(fs, "a/b", "a/b/new", ErrorKind::InvalidArgument);
-    // Before whatever is wrong with the destination.
-    refused(fs, "a", "a/b/file", ErrorKind::InvalidArgument);
+    // The last three before whatever is wrong with the destination.
+    for to in ["a/new", "a/b/new", "a/b", "a/b/c", "a/b/file"] {
+        refused(fs, "a", to, mode, ErrorKind::InvalidArgument);
+    }
+    refused(fs, "a/b", "a/b/new", mode, ErrorKind::InvalidArgument);
     assert_eq!(names(fs, "a"), ["b"]);
     assert_eq!(names(fs, "a/b"), ["c", "file"]);
 }
@@ -179,49 +196,39 @@ fn onto_a_directory_above(fs: &dyn FileSystem) {
     mkdir(fs, "a/b");
     mkdir(fs, "a/b/c");
     put(fs, "a/b/file", "");
-    refused(fs, "a/b", "a", ErrorKind::DirectoryNotEmpty);
-    refused(fs, "a/b/c", "a", ErrorKind::DirectoryNotEmpty);
-    refused(fs, "a/b/c", "a/b", ErrorKind::DirectoryNotEmpty);
-    refused(fs, "a/b/file", "a/b", ErrorKind::IsADirectory);
-    refused(fs, "a/b/file", "a", ErrorKind::IsADirectory);
+    refused(fs, "a/b", "a", Replace, ErrorKind::DirectoryNotEmpty);
+    refused(fs, "a/b/c", "a", Replace, ErrorKind::DirectoryNotEmpty);
+    refused(fs, "a/b/c", "a/b", Replace, ErrorKind::DirectoryNotEmpty);
+    refused(fs, "a/b/file", "a/b", Replace, ErrorKind::IsADirectory);
+    refused(fs, "a/b/file", "a", Replace, ErrorKind::IsADirectory);
     assert_eq!(names(fs, "a/b"), ["c", "file"]);
 }
 
-fn a_file_onto_a_directory(fs: &dyn FileSystem) {
+fn what_does_not_fit(fs: &dyn FileSystem) {
+    replaces_only_what_fits(fs, Replace);
+}
+
+pub(super) fn replaces_only_what_fits(fs: &dyn FileSystem, mode: RenameMode) {
     put(fs, "file", "contents");
     mkdir(fs, "empty");
     mkdir(fs, "full");
-    put(fs, "full/inner", "");
-    refused(fs, "file", "empty", ErrorKind::IsADirectory);
-    refused(fs, "file", "full", ErrorKind::IsADirectory);
+    put(fs, "full/inner", "inner");
+    refused(fs, "file", "empty", mode, ErrorKind::IsADirectory);
+    refused(fs, "file", "full", mode, ErrorKind::IsADirectory);
+    refused(fs, "empty", "file", mode, ErrorKind::NotADirectory);
+    refused(fs, "full", "file", mode, ErrorKind::NotADirectory);
+    refused(fs, "empty", "full", mode, ErrorKind::DirectoryNotEmpty);
     assert_eq!(names(fs, ""), ["empty", "file", "full"]);
     assert_eq!(get(fs, "file"), b"contents");
-}
-
-fn a_directory_onto_a_file(fs: &dyn FileSystem) {
-    mkdir(fs, "dir");
-    put(fs, "dir/inner", "");
-    put(fs, "file", "contents");
-    refused(fs, "dir", "file", ErrorKind::NotADirectory);
-    assert_eq!(get(fs, "file"), b"contents");
-    assert_eq!(names(fs, "dir"), ["inner"]);
-}
-
-fn a_directory_onto_a_full_directory(fs: &dyn FileSystem) {
-    mkdir(fs, "dir");
-    mkdir(fs, "full");
-    put(fs, "full/inner", "contents");
-    refused(fs, "dir", "full", ErrorKind::DirectoryNotEmpty);
-    assert_eq!(get(fs, "full/inner"), b"contents");
-    assert_eq!(names(fs, ""), ["dir", "full"]);
+    assert_eq!(get(fs, "full/inner"), b"inner");
 }
 
 fn a_symlink_is_a_file_here(fs: &dyn FileSystem) {
     mkdir(fs, "dir");
     symlink(fs, "dir", "link");
     put(fs, "file", "contents");
-    refused(fs, "link", "dir", ErrorKind::IsADirectory);
-    refused(fs, "dir", "link", ErrorKind::NotADirectory);
+    refused(fs, "link", "dir", Replace, ErrorKind::IsADirectory);
+    refused(fs, "dir", "link", Replace, ErrorKind::NotADirectory);
     rename(fs, "link", "file");
     assert_eq!(fs.read_link(p("file")).unwrap(), b"dir");
     assert_eq!(names(fs, ""), ["dir", "file"]);

@@ -3,13 +3,16 @@
 use stratafs::{ErrorKind, FileSystem, FileType, NodeKind, RenameMode};
 
 use super::cases;
+use super::rename::{
+    makes_no_loop, needs_a_source, refused, replaces_only_what_fits, spares_the_root,
+};
 use crate::tools::*;
 
 cases![
     no_replace_moves,
     no_replace_refuses_a_taken_name,
     no_replace_onto_itself_is_taken,
-    no_replace_finds_a_loop_before_a_taken_name,
+    no_replace_onto_a_directory_above,
     no_replace_a_missing_source,
     no_replace_below_itself,
     no_replace_the_root_is_busy,
@@ -28,16 +31,11 @@ cases![
     whiteout_replaces: WHITEOUTS,
     whiteout_of_a_directory: WHITEOUTS,
     whiteout_onto_itself: WHITEOUTS,
-    whiteout_errors: WHITEOUTS,
+    whiteout_a_missing_source: WHITEOUTS,
+    whiteout_below_itself: WHITEOUTS,
+    whiteout_the_root_is_busy: WHITEOUTS,
+    whiteout_onto_what_does_not_fit: WHITEOUTS,
 ];
-
-#[track_caller]
-fn refused(fs: &dyn FileSystem, from: &str, to: &str, mode: RenameMode, expected: ErrorKind) {
-    match fs.rename(p(from), p(to), mode) {
-        Ok(()) => panic!("rename {from:?} {to:?} {mode:?} worked, expected {expected:?}"),
-        Err(error) => assert_eq!(error.kind(), expected, "rename {from:?} {to:?} {mode:?}"),
-    }
-}
 
 use RenameMode::{Exchange, NoReplace, Whiteout};
 
@@ -71,28 +69,22 @@ fn no_replace_onto_itself_is_taken(fs: &dyn FileSystem) {
     refused(fs, "dir", "dir", NoReplace, ErrorKind::AlreadyExists);
 }
 
-fn no_replace_finds_a_loop_before_a_taken_name(fs: &dyn FileSystem) {
+fn no_replace_onto_a_directory_above(fs: &dyn FileSystem) {
     mkdir(fs, "a");
     mkdir(fs, "a/b");
-    refused(fs, "a", "a/b", NoReplace, ErrorKind::InvalidArgument);
     refused(fs, "a/b", "a", NoReplace, ErrorKind::AlreadyExists);
 }
 
 fn no_replace_a_missing_source(fs: &dyn FileSystem) {
-    put(fs, "file", "");
-    refused(fs, "missing", "new", NoReplace, ErrorKind::NotFound);
-    refused(fs, "missing", "file", NoReplace, ErrorKind::NotFound);
+    needs_a_source(fs, NoReplace);
 }
 
 fn no_replace_below_itself(fs: &dyn FileSystem) {
-    mkdir(fs, "a");
-    refused(fs, "a", "a/new", NoReplace, ErrorKind::InvalidArgument);
+    makes_no_loop(fs, NoReplace);
 }
 
 fn no_replace_the_root_is_busy(fs: &dyn FileSystem) {
-    put(fs, "file", "");
-    refused(fs, "", "new", NoReplace, ErrorKind::Busy);
-    refused(fs, "file", "", NoReplace, ErrorKind::Busy);
+    spares_the_root(fs, NoReplace);
 }
 
 fn exchange_files(fs: &dyn FileSystem) {
@@ -157,11 +149,9 @@ fn exchange_with_itself(fs: &dyn FileSystem) {
 }
 
 fn exchange_needs_both(fs: &dyn FileSystem) {
-    put(fs, "file", "contents");
+    needs_a_source(fs, Exchange);
     mkdir(fs, "dir");
     refused(fs, "file", "missing", Exchange, ErrorKind::NotFound);
-    refused(fs, "missing", "file", Exchange, ErrorKind::NotFound);
-    refused(fs, "missing", "missing", Exchange, ErrorKind::NotFound);
     refused(fs, "dir", "dir/missing", Exchange, ErrorKind::NotFound);
     assert_eq!(names(fs, ""), ["dir", "file"]);
 }
@@ -178,9 +168,7 @@ fn exchange_refuses_what_lies_below(fs: &dyn FileSystem) {
 }
 
 fn exchange_the_root_is_busy(fs: &dyn FileSystem) {
-    put(fs, "file", "");
-    refused(fs, "", "file", Exchange, ErrorKind::Busy);
-    refused(fs, "file", "", Exchange, ErrorKind::Busy);
+    spares_the_root(fs, Exchange);
 }
 
 fn exchange_keeps_handles(fs: &dyn FileSystem) {
@@ -239,17 +227,18 @@ fn whiteout_onto_itself(fs: &dyn FileSystem) {
     assert_eq!(names(fs, ""), ["file"]);
 }
 
-fn whiteout_errors(fs: &dyn FileSystem) {
-    put(fs, "file", "");
-    mkdir(fs, "dir");
-    put(fs, "dir/inner", "");
-    mkdir(fs, "empty");
-    refused(fs, "missing", "new", Whiteout, ErrorKind::NotFound);
-    refused(fs, "file", "dir", Whiteout, ErrorKind::IsADirectory);
-    refused(fs, "dir", "file", Whiteout, ErrorKind::NotADirectory);
-    refused(fs, "empty", "dir", Whiteout, ErrorKind::DirectoryNotEmpty);
-    refused(fs, "dir", "dir/new", Whiteout, ErrorKind::InvalidArgument);
-    refused(fs, "", "new", Whiteout, ErrorKind::Busy);
-    refused(fs, "file", "", Whiteout, ErrorKind::Busy);
-    assert_eq!(names(fs, ""), ["dir", "empty", "file"]);
+fn whiteout_a_missing_source(fs: &dyn FileSystem) {
+    needs_a_source(fs, Whiteout);
+}
+
+fn whiteout_below_itself(fs: &dyn FileSystem) {
+    makes_no_loop(fs, Whiteout);
+}
+
+fn whiteout_the_root_is_busy(fs: &dyn FileSystem) {
+    spares_the_root(fs, Whiteout);
+}
+
+fn whiteout_onto_what_does_not_fit(fs: &dyn FileSystem) {
+    replaces_only_what_fits(fs, Whiteout);
 }

@@ -124,8 +124,11 @@ fn a_symlink_in_the_way(fs: &dyn FileSystem) {
     let file = temporary(fs, "", b"contents");
     fails(file.link_to(p("link/name")), ErrorKind::SymlinkInPath);
     fails(file.link_to(p("link")), ErrorKind::AlreadyExists);
-    fails(fs.open(p("link"), &OPTIONS), ErrorKind::SymlinkInPath);
-    assert!(names(fs, "dir").is_empty());
+    symlink(fs, "nowhere", "dir/inner");
+    for path in ["link", "dir/inner", "link/inner"] {
+        fails(fs.open(p(path), &OPTIONS), ErrorKind::SymlinkInPath);
+    }
+    assert_eq!(names(fs, "dir"), ["inner"]);
 }
 
 fn opened_where_no_directory_is(fs: &dyn FileSystem) {
