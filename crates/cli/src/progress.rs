@@ -28,7 +28,14 @@ impl Meter {
         if !self.shown || self.start.elapsed() < Duration::from_secs(1) {
             return;
         }
-        self.bar.get_or_init(|| bar(self.verb, total)).set_position(done);
+        let bar = self.bar.get_or_init(|| {
+            let bar = bar(self.verb, total);
+            bar.set_position(done);
+            // The speed counts from here: nobody knows how the first second went.
+            bar.reset_eta();
+            bar
+        });
+        bar.set_position(done);
     }
 
     /// So many bytes are done.

@@ -140,6 +140,18 @@ fn nothing_is_written_outside_of_the_target() {
     assert!(out.join("dir/file").symlink_metadata().unwrap().is_file());
     untouched();
 
+    // An archive whose name leads out.
+    fs::write(place.path().join("src/XX.escape"), "escaped").unwrap();
+    run(place.path(), 0, &["pack", "src", "c.vfs"]);
+    let mut bytes = fs::read(place.path().join("c.vfs")).unwrap();
+    let at = bytes.windows(9).rposition(|window| window == b"XX.escape").unwrap();
+    bytes[at..at + 9].copy_from_slice(b"../escape");
+    fs::write(place.path().join("c.vfs"), bytes).unwrap();
+    make(&|| ());
+    let (_, said) = run(place.path(), 2, &["extract", "c.vfs", "out"]);
+    assert!(said.contains("damaged: /../escape: not a good name"), "{said}");
+    assert!(!place.path().join("escape").exists());
+
     // An archive whose links lead out: they are made, last, and nothing goes through them.
     symlink("../outside", place.path().join("src/dir/up")).unwrap();
     symlink("/etc/passwd", place.path().join("src/etc")).unwrap();

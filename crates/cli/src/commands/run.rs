@@ -44,7 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR", group = "decision")]
     keep: Option<PathBuf>,
     /// The most memory that changes may take, in bytes (K, M and G count in powers of 1024);
-    /// half of the machine's when not given. What goes beyond it fails with "no space left".
+    /// half of the machine's (or control group's) when not given. What goes beyond it fails
+    /// with "no space left".
     #[arg(long, value_name = "BYTES", value_parser = crate::stack::size)]
     memory: Option<u64>,
     /// Do not ask, even on a terminal.
