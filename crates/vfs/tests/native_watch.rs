@@ -92,3 +92,31 @@ fn what_is_missing_cannot_be_watched() {
         assert_eq!(error.kind(), ErrorKind::NotFound);
     }
 }
+
+#[test]
+fn more_reports_than_the_host_keeps_are_an_overflow() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = NativeFs::new(dir.path()).unwrap();
+    if !fs.capabilities().contains(Capabilities::WATCH) {
+        return;
+    }
+    let limit = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
+    let limit: usize = limit.trim().parse().unwrap();
+    // The first report is not taken before all changes are made, so that the host must keep them.
+    let (changed, wait) = channel::<()>();
+    let (sender, reports) = channel();
+    let shared = Mutex::new((wait, sender));
+    let sink = move |event| {
+        let (wait, sender) = &*shared.lock().unwrap();
+        let _ = wait.recv(); // an error once all is changed
+        let _ = sender.send(event);
+    };
+    let _guard = fs.watch(path(""), Arc::new(sink)).unwrap();
+    // The watcher may have taken a buffer full before it waits.
+    for _ in 0..limit / 2 + 2000 {
+        let made = std::fs::create_dir(dir.path().join("made"));
+        made.and_then(|()| std::fs::remove_dir(dir.path().join("made"))).unwrap();
+    }
+    drop(changed);
+    wait_for(&reports, WatchKind::Overflow, "");
+}
