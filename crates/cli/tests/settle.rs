@@ -163,6 +163,31 @@ fn a_full_memory_is_a_full_disk_to_the_command() {
     ends_with(2, strata(place.path(), &["run", "--memory", "much", "--", "true"]));
 }
 
+/// Nothing is applied by halves, and what does not fit is kept.
+#[test]
+fn a_full_disk_leaves_the_directory_as_it_was() {
+    if skipped() {
+        return;
+    }
+    assert!(rustix::process::geteuid().is_root(), "this test mounts small disks: run as root");
+    let (place, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let script = r#"
+        mount --make-rprivate /
+        mount -t tmpfs -o size=1m none . && cd "$PWD"
+        mkdir old; echo 1 > old/f; echo 2 > gone
+        "$0" run --apply -- sh -ec 'mv old new; rm gone; head -c 3000000 /dev/zero > new/big' || echo $?
+        find . | sort; cat old/f gone
+    "#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-ec", script, env!("CARGO_BIN_EXE_strata")]);
+    command.current_dir(place.path()).env("TMPDIR", temporary.path());
+    let (seen, said) = ends_with(0, command);
+    assert_eq!(seen, "125\n.\n./gone\n./old\n./old/f\n1\n2\n", "{said}");
+    assert!(said.contains("not applied: apply /new/big: no space left"), "{said}");
+    let kept = fs::read_dir(temporary.path()).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(kept.join("new/big").metadata().unwrap().len(), 3_000_000);
+}
+
 /// Every place for temporary files is full; then there is room.
 #[test]
 fn changes_wait_for_room() {
