@@ -27,7 +27,7 @@ impl OverlayFs {
     /// # Errors
     /// What the layers or the target meet, with the path. An error in the first step changes
     /// nothing; one in the second leaves a part done, and the rest in the directory that the
-    /// error's cause names.
+    /// error's cause names; one after it says that all changes are in place.
     pub fn apply(&self, target: &dyn FileSystem) -> Result<()> {
         self.apply_with(target, &|_| ())
     }
@@ -76,16 +76,21 @@ impl OverlayFs {
             let _ = remove_tree(target, &staging);
             return Err(error);
         }
-        let moved = plan.take_out().map_err(left)?;
-        if moved {
-            plan.carry_out().map_err(left)?;
+        if !plan.take_out().map_err(left)? {
+            remove_tree(target, &staging).map_err(|error| named(&staging, error))?;
+            return Ok(false);
         }
-        remove_tree(target, &staging).map_err(|error| named(&staging, error))?;
+        plan.carry_out().map_err(left)?;
+        let late = |path: &VfsPath, error: BackendError| {
+            let reason = format!("{error}; all changes are in place");
+            BackendError::new(error.kind(), reason).at("apply", path)
+        };
+        remove_tree(target, &staging).map_err(|error| late(&staging, error))?;
         if let Some(facts) = plan.directories.get(root) {
-            plan.finish(root, facts).map_err(|error| named(root, error))?;
+            plan.finish(root, facts).map_err(|error| late(root, error))?;
         }
-        target.sync().map_err(|error| named(root, error))?;
-        Ok(moved)
+        target.sync().map_err(|error| late(root, error))?;
+        Ok(true)
     }
 }
 
