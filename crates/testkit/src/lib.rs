@@ -1,4 +1,5 @@
-//! What tests a backend: the contract as a suite of cases, and tools to write more.
+//! What tests a backend: the contract as a suite of cases, a naive model to compare it with, and
+//! tools to write more.
 //!
 //! A backend's test is a few lines:
 //! ```

@@ -47,7 +47,7 @@ fn memory_alone() {
 
 #[test]
 fn native_alone() {
-    check(20, NAMES, Rules::default(), native);
+    check(40, NAMES, Rules::default(), native);
 }
 
 #[test]
@@ -144,12 +144,12 @@ fn memory_over_memory() {
 
 #[test]
 fn memory_over_native() {
-    two_layers(8, || (memory(), ()), native, itself);
+    two_layers(16, || (memory(), ()), native, itself);
 }
 
 #[test]
 fn native_over_native() {
-    two_layers(8, native, native, itself);
+    two_layers(16, native, native, itself);
 }
 
 #[test]

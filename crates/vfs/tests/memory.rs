@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use stratafs::{
-    Allocation, Capabilities, ErrorKind, FileSystem, MemoryFs, MemoryOptions, NewNode, NodeKind,
-    OpenOptions, RenameMode, Seek, VfsPath, WatchEvent, WatchKind, XattrMode,
+    Allocation, ErrorKind, FileSystem, MemoryFs, MemoryOptions, NewNode, OpenOptions, RenameMode,
+    Seek, VfsPath, WatchEvent, WatchKind, XattrMode,
 };
 
 const KIB: u64 = 1 << 10;
@@ -192,45 +192,6 @@ fn a_reservation_without_a_quota_is_bounded() {
     let metadata = file.metadata().unwrap();
     assert_eq!((metadata.len, metadata.allocated), (8 * MIB, 8 * MIB));
     fails(file.allocate(Allocation::Reserve, 0..1 << 50), ErrorKind::NoSpace);
-}
-
-#[test]
-fn a_whiteout_takes_the_place_of_what_is_there() {
-    let fs = MemoryFs::new();
-    let whiteout = NewNode::new(NodeKind::Whiteout);
-    fs.create(p("d"), &NewNode::directory()).unwrap();
-    let file = fs.open(p("d/f"), &READ_WRITE).unwrap();
-    fails(fs.create(p("d"), &whiteout), ErrorKind::DirectoryNotEmpty);
-    fs.create(p("d/f"), &whiteout).unwrap();
-    assert_eq!(file.metadata().unwrap().links, 0);
-    fs.create(p("d/f"), &whiteout).unwrap();
-    fs.remove_file(p("d/f")).unwrap();
-    fs.create(p("d"), &whiteout).unwrap();
-    fails(fs.metadata(p("d/x")), ErrorKind::NotADirectory);
-    fails(fs.create(VfsPath::root(), &whiteout), ErrorKind::AlreadyExists);
-    assert!(fs.capabilities().contains(Capabilities::WHITEOUTS));
-}
-
-#[test]
-fn directories_do_not_move_below_themselves() {
-    let fs = MemoryFs::new();
-    for path in ["a", "a/b", "a/b/c", "z"] {
-        fs.create(p(path), &NewNode::directory()).unwrap();
-    }
-    for (from, to, mode) in [
-        ("a", "a/x", RenameMode::Replace),
-        ("a", "a/b/c/x", RenameMode::Replace),
-        ("a", "a/b", RenameMode::Exchange),
-        ("a/b/c", "a", RenameMode::Exchange),
-    ] {
-        fails(fs.rename(p(from), p(to), mode), ErrorKind::InvalidArgument);
-    }
-    fs.rename(p("z"), p("a/b"), RenameMode::Exchange).unwrap();
-    assert!(fs.exists(p("z/c")).unwrap());
-    fs.rename(p("a/b"), p("z/c"), RenameMode::Replace).unwrap();
-    fs.rename(p("z"), p("a/z"), RenameMode::Replace).unwrap();
-    assert!(fs.metadata(p("a/z/c")).unwrap().is_dir());
-    fails(fs.rename(p("a"), p("a/z/c/a"), RenameMode::Replace), ErrorKind::InvalidArgument);
 }
 
 #[test]

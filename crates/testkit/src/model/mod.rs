@@ -27,7 +27,8 @@ pub use state::{Answer, Model, Rules};
 pub fn run<S: Strategy>(cases: u32, strategy: S, test: impl Fn(S::Value) -> Result<(), String>) {
     let more = std::env::var("STRATA_MODEL_CASES").ok();
     let cases = more.map_or(cases, |text| text.parse().expect("STRATA_MODEL_CASES is a number"));
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: 4096, ..Config::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let outcome = TestRunner::new_with_rng(config, rng)
         .run(&strategy, |value| test(value).map_err(TestCaseError::fail));
