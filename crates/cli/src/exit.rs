@@ -7,8 +7,8 @@
 //! | 2 | wrong usage, or the command failed |
 //!
 //! `strata run` ends as the command it ran did; its own failures are 125 (before the command
-//! ran), 126 (the command cannot be executed) and 127 (there is no such command), as with
-//! `env`.
+//! ran, or when its changes could not be settled as wanted), 126 (the command cannot be executed)
+//! and 127 (there is no such command), as with `env`.
 
 use std::fmt;
 use std::io;

@@ -8,7 +8,7 @@ use stratafs::NativeFs;
 use stratafs::archive::{ExtractOptions, extract};
 
 use crate::archives::{OpenArgs, inner_path, shown};
-use crate::exit::{Context, Outcome, Status};
+use crate::exit::{Context, Outcome, Status, tell};
 use crate::output::Output;
 use crate::progress::Meter;
 
@@ -65,7 +65,7 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     drop(options);
     drop(meter);
     for warning in &report.warnings {
-        eprintln!("strata: {}: {}", shown(&warning.path), warning.reason);
+        tell!("{}: {}", shown(&warning.path), warning.reason);
     }
     let record = Record {
         files: report.files,

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use stratafs_fuse::{Mount, MountOptions};
 
-use crate::exit::{Context, Failure, Outcome, Status};
+use crate::exit::{Context, Failure, Outcome, Status, tell};
 use crate::output::Output;
 use crate::stack::{self, LayerSpec, Source};
 
@@ -90,7 +90,7 @@ fn serve(args: &Args) -> Outcome {
     if args.detached {
         let_go()?;
     } else {
-        eprintln!("strata: serving {}; Ctrl-C unmounts", mount.mountpoint().display());
+        tell!("serving {}; Ctrl-C unmounts", mount.mountpoint().display());
     }
     mount.join().map_err(Failure::new)?;
     Ok(Status::Done)
@@ -140,7 +140,7 @@ fn unmount_on_signal(mut signals: Signals, mountpoint: PathBuf) -> io::Result<()
             if stratafs_fuse::unmount(&mountpoint, false).is_err()
                 && let Err(error) = stratafs_fuse::unmount(&mountpoint, true)
             {
-                eprintln!("strata: {}: {error}", mountpoint.display());
+                tell!("{}: {error}", mountpoint.display());
             }
         }
     };

@@ -7,7 +7,7 @@ use stratafs::archive::{ArchiveOptions, Compression, PackOptions, Rule, pack};
 use stratafs::{ArchiveFs, NativeFs, VfsPathBuf};
 
 use crate::archives::{KeyArgs, inner_path, shown};
-use crate::exit::{Context, Failure, Outcome, Status};
+use crate::exit::{Context, Failure, Outcome, Status, tell};
 use crate::output::Output;
 use crate::progress::Meter;
 
@@ -111,7 +111,7 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     drop(options);
     drop(meter);
     for warning in &report.warnings {
-        eprintln!("strata: {}: {}", shown(&warning.path), warning.reason);
+        tell!("{}: {}", shown(&warning.path), warning.reason);
     }
     let record = Record {
         entries: report.entries,
