@@ -94,6 +94,28 @@ fn what_is_missing_cannot_be_watched() {
 }
 
 #[test]
+fn who_looks_into_a_new_directory_when_told_to_misses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let fs = NativeFs::new(dir.path()).unwrap();
+    if !fs.capabilities().contains(Capabilities::WATCH) {
+        return;
+    }
+    let (sender, reports) = channel();
+    let sender = Mutex::new(sender);
+    let inner = dir.path().join("new/inner");
+    // Made as soon as the directory has been looked into.
+    let sink = move |event: WatchEvent| {
+        if event.kind == WatchKind::Overflow {
+            std::fs::write(&inner, b"").unwrap();
+        }
+        let _ = sender.lock().unwrap().send(event);
+    };
+    let _guard = fs.watch(path(""), Arc::new(sink)).unwrap();
+    std::fs::create_dir(dir.path().join("new")).unwrap();
+    wait_for(&reports, WatchKind::Created, "new/inner");
+}
+
+#[test]
 fn more_reports_than_the_host_keeps_are_an_overflow() {
     let dir = tempfile::tempdir().unwrap();
     let fs = NativeFs::new(dir.path()).unwrap();

@@ -7,8 +7,9 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use notify::event::{AccessKind, AccessMode, CreateKind, EventKind, Flag, ModifyKind, RenameMode};
 use notify::{Config, INotifyWatcher, RecursiveMode, Watcher};
@@ -36,18 +37,45 @@ pub(super) fn start(
     }
     let ended = Arc::new(AtomicBool::new(false));
     let base = PathBuf::from(base);
+    let reports = Reports { sink, ended: Arc::clone(&ended) };
+    let (arrivals, arrived) = channel();
     let reporter = Reporter {
         base: base.clone(),
         path: path.to_owned(),
-        sink,
-        ended: Arc::clone(&ended),
+        reports: reports.clone(),
+        arrivals,
         _fd: fd,
     };
-    let config = Config::default().with_follow_symlinks(false);
     let mut watcher =
-        INotifyWatcher::new(move |event| reporter.take(event), config).map_err(refused)?;
+        INotifyWatcher::new(move |event| reporter.take(event), config()).map_err(refused)?;
     watcher.watch(&base, RecursiveMode::Recursive).map_err(refused)?;
+    let watcher = Arc::new(Mutex::new(watcher));
+    let weak = Arc::downgrade(&watcher);
+    std::thread::Builder::new()
+        .name("stratafs-watch".to_owned())
+        .spawn(move || report_arrivals(&arrived, &weak, &reports))
+        .map_err(|error| BackendError::new(ErrorKind::Io, error))?;
     Ok(WatchGuard::new(Watch { _watcher: watcher, ended }))
+}
+
+fn config() -> Config {
+    Config::default().with_follow_symlinks(false)
+}
+
+/// Tells of each directory that appeared to look into it, once it is watched: what was made in
+/// it before is not reported, and whoever looked earlier would miss it. Ends with the watcher.
+fn report_arrivals(
+    arrived: &Receiver<VfsPathBuf>,
+    watcher: &Weak<Mutex<INotifyWatcher>>,
+    reports: &Reports,
+) {
+    for path in arrived {
+        let Some(watcher) = watcher.upgrade() else { return };
+        // Changes nothing, but is answered only after the watcher has set all its watches.
+        let _ = watcher.lock().unwrap_or_else(PoisonError::into_inner).configure(config());
+        drop(watcher);
+        reports.report(WatchKind::Overflow, path);
+    }
 }
 
 fn refused(error: notify::Error) -> BackendError {
@@ -64,7 +92,7 @@ fn refused(error: notify::Error) -> BackendError {
 }
 
 struct Watch {
-    _watcher: INotifyWatcher,
+    _watcher: Arc<Mutex<INotifyWatcher>>,
     ended: Arc<AtomicBool>,
 }
 
@@ -75,12 +103,27 @@ impl Drop for Watch {
     }
 }
 
+#[derive(Clone)]
+struct Reports {
+    sink: Arc<dyn WatchSink>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Reports {
+    fn report(&self, kind: WatchKind, path: VfsPathBuf) {
+        if !self.ended.load(Ordering::Acquire) {
+            self.sink.event(WatchEvent { kind, path });
+        }
+    }
+}
+
 struct Reporter {
     base: PathBuf,
     /// What `base` is called in the backend.
     path: VfsPathBuf,
-    sink: Arc<dyn WatchSink>,
-    ended: Arc<AtomicBool>,
+    reports: Reports,
+    /// Directories that have appeared.
+    arrivals: Sender<VfsPathBuf>,
     /// `base` is its path.
     _fd: OwnedFd,
 }
@@ -99,7 +142,7 @@ impl Reporter {
     }
 
     fn report_overflow(&self) {
-        self.report(WatchKind::Overflow, self.path.clone());
+        self.reports.report(WatchKind::Overflow, self.path.clone());
     }
 
     fn report_all(&self, event: EventKind, at: &Path) {
@@ -122,26 +165,21 @@ impl Reporter {
         if kind != WatchKind::Removed && is_nameless(at) {
             // It may have been given a name since.
             let directory = at.parent().and_then(|directory| self.in_backend(directory));
-            return directory.into_iter().for_each(|at| self.report(WatchKind::Overflow, at));
+            return directory
+                .into_iter()
+                .for_each(|at| self.reports.report(WatchKind::Overflow, at));
         }
         let Some(path) = self.in_backend(at) else { return };
-        self.report(kind, path.clone());
+        self.reports.report(kind, path.clone());
         let arrived = EventKind::Modify(ModifyKind::Name(RenameMode::To));
         if event == EventKind::Create(CreateKind::Folder) || (event == arrived && is_dir(at)) {
-            // What was made in it before it was watched is not reported.
-            self.report(WatchKind::Overflow, path);
+            let _ = self.arrivals.send(path); // refused only when the watch has ended
         }
     }
 
     fn in_backend(&self, path: &Path) -> Option<VfsPathBuf> {
         let rest: &OsStr = path.strip_prefix(&self.base).ok()?.as_os_str();
         Some(self.path.join(VfsPath::new(rest.as_bytes()).ok()?))
-    }
-
-    fn report(&self, kind: WatchKind, path: VfsPathBuf) {
-        if !self.ended.load(Ordering::Acquire) {
-            self.sink.event(WatchEvent { kind, path });
-        }
     }
 }
 
