@@ -4,6 +4,7 @@ use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::{Errno, Result};
 
 use super::{Inner, stat};
+use crate::backend::Capabilities;
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::FileType;
 use crate::options::RenameMode;
@@ -43,6 +44,10 @@ impl Inner {
     ) -> BackendResult<()> {
         if from.is_root() || to.is_root() {
             return Err(ErrorKind::Busy.into());
+        }
+        if mode == RenameMode::Whiteout && !self.capabilities.contains(Capabilities::WHITEOUTS) {
+            self.in_parents(from, to, |_, _| Ok(()))?;
+            return Err(ErrorKind::Unsupported.into());
         }
         let flags = match mode {
             RenameMode::Replace => RenameFlags::empty(),
