@@ -9,7 +9,9 @@
 //! change; those mostly say what the kernel knows already.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -33,6 +35,12 @@ const UNWATCHED: Duration = Duration::from_secs(1);
 /// How long nothing may be lost before reports are relied on again. By then the kernel has
 /// dropped what it was told before the watch stood.
 const SETTLE: Duration = UNWATCHED;
+
+/// Reports are gathered for so long: a program at work makes many of the same thing.
+const GATHER: Duration = Duration::from_millis(2);
+
+/// How many are gathered at most.
+const AT_ONCE: usize = 1000;
 
 /// When to try again where watching failed (for want of inotify watches, say).
 const RETRY: Duration = Duration::from_secs(60);
@@ -166,18 +174,24 @@ impl Work {
                 Some(at) => messages.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
             match message {
-                Ok(Message::Report(report)) => {
-                    if report.kind == WatchKind::Overflow {
-                        if self.lifetimes.watched.swap(false, Ordering::AcqRel) {
-                            self.notifier.advance_epoch();
+                Ok(Message::Report(first)) => {
+                    std::thread::sleep(GATHER);
+                    let mut stale = HashSet::new();
+                    for message in
+                        iter::once(Message::Report(first)).chain(messages.try_iter().take(AT_ONCE))
+                    {
+                        let Message::Report(report) = message else { return };
+                        if report.kind == WatchKind::Overflow {
+                            self.distrust();
+                            if report.path.is_root() {
+                                // It may have lost what it watches.
+                                drop(guard.take());
+                            }
+                            settle_at = Some(Instant::now() + SETTLE);
                         }
-                        if report.path.is_root() {
-                            // It may have lost what it watches.
-                            drop(guard.take());
-                        }
-                        settle_at = Some(Instant::now() + SETTLE);
+                        stale.extend(self.door.stale(&report));
                     }
-                    self.forget(&report);
+                    self.forget(stale);
                 }
                 Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
@@ -214,8 +228,14 @@ impl Work {
         self.door.watch(Arc::new(sink)).map_err(|error| error.kind())
     }
 
-    fn forget(&self, report: &WatchEvent) {
-        for stale in self.door.stale(report) {
+    fn distrust(&self) {
+        if self.lifetimes.watched.swap(false, Ordering::AcqRel) {
+            self.notifier.advance_epoch();
+        }
+    }
+
+    fn forget(&self, stale: HashSet<Stale>) {
+        for stale in stale {
             match stale {
                 Stale::Entry(parent, name) => self.notifier.expire_entry(parent, &name),
                 Stale::Attributes(node) => self.notifier.invalidate_node(node, false),

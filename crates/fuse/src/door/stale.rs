@@ -9,7 +9,7 @@ use stratafs::{
 use super::Door;
 
 /// Something that the kernel must ask for again.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Stale {
     /// What a name in a directory leads to.
     Entry(u64, Vec<u8>),
