@@ -28,6 +28,7 @@
 //! change, and else none.
 
 mod current;
+mod handle;
 mod options;
 pub(crate) mod resolve;
 mod table;
