@@ -283,3 +283,62 @@ fn a_terminal_that_goes_away_leaves_the_changes_kept() {
     terminal.wait().unwrap();
     wait_until("the changes are kept", || kept_in(temporary.path()).is_some());
 }
+
+/// Changes on both sides: what the command does, and what others do while it waits.
+fn contested(directory: &Path, flags: &[&str], temporary: &Path) -> (Option<i32>, String) {
+    fs::write(directory.join("a"), "before\n").unwrap();
+    fs::create_dir(directory.join("dir")).unwrap();
+    let script = "echo inside > a; echo inside > new; rm -r dir; echo ready; cat > /dev/null";
+    let arguments = [&["run"], flags, &["--", "sh", "-ec", script]].concat();
+    let mut child = strata(directory, &arguments)
+        .env("TMPDIR", temporary)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+    fs::write(directory.join("a"), "outside\n").unwrap();
+    fs::write(directory.join("new"), "outside\n").unwrap();
+    fs::write(directory.join("dir/precious"), "outside\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn what_others_changed_during_a_run_is_overwritten_by_force_only() {
+    if skipped() {
+        return;
+    }
+    let contents = |place: &Path, name: &str| fs::read_to_string(place.join(name)).ok();
+    let (place, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (code, said) = contested(place.path(), &["--apply"], temporary.path());
+    assert_eq!(code, Some(125), "{said}");
+    for line in ["\n  changed   a\n", "\n  appeared  new\n", "\n  appeared  dir/precious\n"] {
+        assert!(said.contains(line), "{line:?} is missing in:\n{said}");
+    }
+    for name in ["a", "new", "dir/precious"] {
+        assert_eq!(contents(place.path(), name).as_deref(), Some("outside\n"), "{name}");
+    }
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 3, "nothing else is left there");
+    let kept = kept_in(temporary.path()).unwrap();
+    assert_eq!(contents(&kept, "a").as_deref(), Some("inside\n"));
+
+    let place = tempfile::tempdir().unwrap();
+    let (code, said) = contested(place.path(), &["--apply", "--force"], temporary.path());
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(contents(place.path(), "a").as_deref(), Some("inside\n"));
+    assert!(!place.path().join("dir").exists(), "{said}");
+}
+
+#[test]
+fn files_without_contents_are_bounded_too() {
+    if skipped() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let script = "i=0; while [ $i -lt 3000 ] && true > $i; do i=$((i + 1)); done; [ $i -gt 2000 ]";
+    let arguments = ["run", "--memory", "1M", "--discard", "--", "sh", "-c", script];
+    let (_, said) = ends_with(0, strata(place.path(), &arguments));
+    assert!(said.contains("No space left on device"), "{said}");
+}

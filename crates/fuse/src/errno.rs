@@ -24,7 +24,7 @@ pub(crate) fn errno(kind: ErrorKind) -> Errno {
         ErrorKind::SymlinkInPath => Errno::STALE,
         ErrorKind::SymlinkLoop => Errno::LOOP,
         ErrorKind::Escapes | ErrorKind::CrossesMounts => Errno::XDEV,
-        ErrorKind::Busy => Errno::BUSY,
+        ErrorKind::Busy | ErrorKind::Conflict => Errno::BUSY,
         ErrorKind::NoSpace => Errno::NOSPC,
         ErrorKind::QuotaExceeded => Errno::DQUOT,
         ErrorKind::FileTooLarge => Errno::FBIG,

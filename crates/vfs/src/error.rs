@@ -84,6 +84,8 @@ pub enum ErrorKind {
     /// The handle's file is gone from its host, as after a network file system's restart
     /// (`ESTALE`).
     Stale,
+    /// Others changed what is to be changed ([`Conflicts`](crate::Conflicts)) (`EBUSY`).
+    Conflict,
     /// Any other failure of the medium below (`EIO`).
     Io,
 }
@@ -126,6 +128,7 @@ impl ErrorKind {
             ErrorKind::OutOfMemory => "out of memory",
             ErrorKind::TextBusy => "text file busy",
             ErrorKind::Stale => "stale handle",
+            ErrorKind::Conflict => "changed by others meanwhile",
             ErrorKind::Io => "input/output error",
         }
     }
@@ -146,7 +149,7 @@ impl ErrorKind {
             ErrorKind::InvalidPath | ErrorKind::InvalidArgument => Io::InvalidInput,
             ErrorKind::NameTooLong => Io::InvalidFilename,
             ErrorKind::Escapes | ErrorKind::CrossesMounts => Io::CrossesDevices,
-            ErrorKind::Busy => Io::ResourceBusy,
+            ErrorKind::Busy | ErrorKind::Conflict => Io::ResourceBusy,
             ErrorKind::NoSpace => Io::StorageFull,
             ErrorKind::QuotaExceeded => Io::QuotaExceeded,
             ErrorKind::FileTooLarge => Io::FileTooLarge,

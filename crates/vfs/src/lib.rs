@@ -70,7 +70,9 @@ pub use native::{NativeFs, NativeOptions};
 pub use options::{
     Allocation, NewNode, NodeKind, OpenOptions, RenameMode, Seek, SyncScope, XattrMode,
 };
-pub use overlay::{Change, ChangeKind, OverlayBuilder, OverlayFs};
+pub use overlay::{
+    Change, ChangeKind, Conflict, ConflictKind, Conflicts, OverlayBuilder, OverlayFs,
+};
 pub use path::{AsPath, VfsPath, VfsPathBuf};
 pub use watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use stratafs::{
-    Change, ChangeKind, FileSystem, MemoryFs, MetadataChange, MountOptions, OverlayFs, TracedFs,
-    Vfs, VfsPath, XattrMode,
+    Change, ChangeKind, ErrorKind, FileSystem, MemoryFs, MetadataChange, MountOptions, OverlayFs,
+    TracedFs, Vfs, VfsPath, XattrMode,
 };
 
 struct Stack {
@@ -146,4 +146,81 @@ fn a_change_of_the_root_itself_is_reported_and_applied() {
     assert_eq!(s.lower.metadata(VfsPath::root()).unwrap().mode, 0o750);
     assert_eq!(s.lower.xattrs(VfsPath::root()).unwrap(), [b"user.note"]);
     assert_eq!(report(&s.overlay), [""; 0]);
+}
+
+/// Each line: what the overlay's user does, what others do beneath it, and the conflicts.
+#[test]
+fn what_others_changed_meanwhile_is_not_overwritten() {
+    type Do = fn(&Vfs) -> stratafs::Result<()>;
+    let cases: [(&str, Do, Do, &[&str]); 14] = [
+        ("both edit", |v| v.write("f", "in"), |v| v.write("f", "out"), &["changed   f"]),
+        ("edit, removed", |v| v.write("f", "in"), |v| v.remove_file("f"), &["vanished  f"]),
+        ("removed, edit", |v| v.remove_file("f"), |v| v.write("f", "out"), &["changed   f"]),
+        ("both remove", |v| v.remove_file("f"), |v| v.remove_file("f"), &[]),
+        ("renamed, edit", |v| v.rename("f", "g"), |v| v.write("f", "out"), &["changed   f"]),
+        ("renamed, removed", |v| v.rename("f", "g"), |v| v.remove_file("f"), &["vanished  f"]),
+        ("both make", |v| v.write("g", "in"), |v| v.write("g", "out"), &["appeared  g"]),
+        (
+            "tree gone, new",
+            |v| v.remove_dir_all("d"),
+            |v| v.write("d/new", ""),
+            &["appeared  d/new"],
+        ),
+        (
+            "tree gone, deep",
+            |v| v.remove_dir_all("d"),
+            |v| v.write("d/sub/new", ""),
+            &["appeared  d/sub/new"],
+        ),
+        (
+            "made anew, new",
+            |v| v.remove_dir_all("d").and_then(|()| v.create_dir("d")),
+            |v| v.write("d/new", ""),
+            &["appeared  d/new"],
+        ),
+        ("replaced", |v| v.rename("f", "d/a"), |v| v.write("d/a", "out"), &["changed   d/a"]),
+        ("moved tree, new", |v| v.rename("d", "e"), |v| v.write("d/new", ""), &[]),
+        ("moved onto new", |v| v.rename("d", "e"), |v| v.create_dir("e"), &["appeared  e"]),
+        ("side by side", |v| v.write("d/mine", ""), |v| v.write("d/theirs", ""), &[]),
+    ];
+    for (name, mine, theirs, expected) in cases {
+        let s = stack(&["f", "d/a", "d/sub/b"]);
+        let lower = mounted(s.lower.clone());
+        mine(&s.view).unwrap();
+        theirs(&lower).unwrap();
+        let conflicts = s.overlay.conflicts().unwrap();
+        let told: Vec<_> = conflicts.iter().map(ToString::to_string).collect();
+        assert_eq!(told, expected, "{name}");
+        let names = || -> Vec<_> {
+            let walk = lower.walk("").unwrap().map(|entry| entry.unwrap().path);
+            walk.filter(|path| !path.is_root()).map(|path| (lower.read(&path).ok(), path)).collect()
+        };
+        let before = names();
+        let applied = s.overlay.apply(&*s.lower);
+        if !expected.is_empty() {
+            let error = applied.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{name}");
+            assert!(error.to_string().contains(expected[0]), "{name}: {error}");
+            assert_eq!(names(), before, "{name}: something was applied");
+            s.overlay.apply_over(&*s.lower, &|_| ()).unwrap();
+        } else {
+            applied.unwrap();
+        }
+        assert_eq!(s.overlay.conflicts().unwrap(), [], "{name}: applied by now");
+    }
+}
+
+#[test]
+fn others_metadata_and_what_was_seen_before_count() {
+    let s = stack(&["f", "d/a"]);
+    let lower = mounted(s.lower.clone());
+    lower.write("f", "seen").unwrap();
+    s.view.write("f", "edited").unwrap();
+    s.view.write("d/a", "edited").unwrap();
+    assert_eq!(s.overlay.conflicts().unwrap(), [], "changed before it was copied up");
+    for path in ["", "d"] {
+        lower.set_metadata(path, &MetadataChange::new().mode(0o711)).unwrap();
+    }
+    let told: Vec<_> = s.overlay.conflicts().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["changed   ./", "changed   d"]);
 }

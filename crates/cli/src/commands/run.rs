@@ -31,12 +31,19 @@ use crate::run::view::View;
 #[command(after_help = "Without a decision given: you are asked, on a terminal; else the
 changes are kept in a fresh directory under the temporary files, and its name is printed.
 
+Nothing is applied where others changed, made or removed meanwhile what the command changed,
+or made something in a directory that it removed: that is listed and the changes are kept,
+unless --force is given.
+
 A kept directory is an upper layer: mount it over the directory to look at the result:
   strata mount --layer native:DIRECTORY --layer native:KEPT MOUNTPOINT")]
 pub struct Args {
     /// Write the changes to the directory if the command succeeds.
     #[arg(long, group = "decision")]
     apply: bool,
+    /// With --apply: also over what others changed in the directory meanwhile.
+    #[arg(long, requires = "apply")]
+    force: bool,
     /// Drop the changes.
     #[arg(long, group = "decision")]
     discard: bool,
@@ -63,6 +70,7 @@ impl Args {
     fn decision(&self) -> Option<Decision> {
         match (&self.keep, self.apply, self.discard) {
             (Some(directory), ..) => Some(Decision::Keep(Some(directory.clone()))),
+            (None, true, _) if self.force => Some(Decision::Overwrite),
             (None, true, _) => Some(Decision::Apply),
             (None, false, true) => Some(Decision::Discard),
             (None, false, false) => None,
@@ -99,7 +107,7 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
         tell!("the command was ended by signal {signal}");
     }
     let decision = match args.decision() {
-        Some(Decision::Apply) if !status.success() => {
+        Some(Decision::Apply | Decision::Overwrite) if !status.success() => {
             tell!("the command failed: what it changed is not applied unasked");
             None
         }

@@ -11,8 +11,10 @@ use signal_hook::consts::SIGINT;
 /// What to do with the changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// Write them to the directory.
+    /// Write them to the directory, unless others changed the same there.
     Apply,
+    /// Write them to the directory, whatever others changed.
+    Overwrite,
     /// Drop them.
     Discard,
     /// Save them as a directory of their own; `None`: a fresh one among the temporary files.
@@ -25,16 +27,18 @@ pub fn can_ask() -> bool {
 }
 
 /// Asks until the answer is clear. Ctrl-C, the end of input and a terminal that went away keep
-/// the changes: whoever leaves without an answer loses nothing.
-pub fn ask(directory: &Path, list: &str) -> Decision {
+/// the changes: whoever leaves without an answer loses nothing. `contested`: others changed the
+/// same, so that applying takes another word.
+pub fn ask(directory: &Path, list: &str, contested: bool) -> Decision {
     let Ok((interrupted, notify)) = UnixStream::pair() else { return Decision::Keep(None) };
     // Without the handler Ctrl-C is only noted.
     let _ = signal_hook::low_level::pipe::register(SIGINT, notify);
+    let apply = if contested { "[f]orce" } else { "[a]pply" };
     loop {
         let mut stderr = io::stderr();
         let asked = write!(
             stderr,
-            "strata: apply these changes to {}? [a]pply, [d]iscard, [k]eep, [s]how again: ",
+            "strata: apply these changes to {}? {apply}, [d]iscard, [k]eep, [s]how again: ",
             directory.display()
         );
         let answer = asked.and_then(|()| stderr.flush()).and_then(|()| read_line(&interrupted));
@@ -43,7 +47,8 @@ pub fn ask(directory: &Path, list: &str) -> Decision {
             return Decision::Keep(None);
         };
         match answer.trim() {
-            "a" | "apply" => return Decision::Apply,
+            "f" | "force" if contested => return Decision::Overwrite,
+            "a" | "apply" if !contested => return Decision::Apply,
             "d" | "discard" => return Decision::Discard,
             "k" | "keep" => return Decision::Keep(None),
             "s" | "show" => {

@@ -1,13 +1,14 @@
 //! What becomes of the changes. Whatever fails here, they are not dropped unless somebody said
 //! so: what cannot be applied, shown or kept where it should be is kept elsewhere.
 
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use stratafs::{Change, FileSystem, NativeFs};
+use stratafs::{Change, Conflicts, ErrorKind, FileSystem, NativeFs};
 
 use super::decision::{self, Decision};
 use super::place::{is_inside, temporary_places};
@@ -64,28 +65,54 @@ impl Settlement<'_> {
     }
 
     fn decide(self, changes: &[Change], list: &str) -> Result<(), Failure> {
-        let decision = match &self.decision {
+        let can_ask = self.may_ask && decision::can_ask();
+        let mut decision = match &self.decision {
             Some(decision) => decision.clone(),
-            None if self.may_ask && decision::can_ask() => decision::ask(self.directory, list),
+            None if can_ask => decision::ask(self.directory, list, false),
             None => Decision::Keep(None),
         };
+        if can_ask
+            && decision == Decision::Apply
+            && let Ok(conflicts) = self.view.overlay.conflicts()
+            && !conflicts.is_empty()
+        {
+            tell!("{}", self.contested(&Conflicts(conflicts)));
+            decision = decision::ask(self.directory, list, true);
+        }
         let total = changes.iter().filter_map(|change| change.new_len).sum();
         let done = match (&decision, &self.keep) {
             (Decision::Discard, _) => {
                 tell!("discarded");
                 return Ok(());
             }
-            (Decision::Apply, _) => self.apply(total),
+            (Decision::Apply | Decision::Overwrite, _) => {
+                self.apply(total, decision == Decision::Overwrite)
+            }
             (Decision::Keep(Some(path)), Some(target)) => self.keep(target, path, total),
             (Decision::Keep(_), _) => self.keep_somewhere(total),
         };
         done.map_err(|failure| self.rescue(failure))
     }
 
-    fn apply(&self, total: u64) -> Result<(), Failure> {
+    fn contested(&self, conflicts: &dyn std::fmt::Display) -> String {
+        let directory = self.directory.display();
+        format!("not applied to {directory}, where others changed the same meanwhile:{conflicts}")
+    }
+
+    fn apply(&self, total: u64, overwrite: bool) -> Result<(), Failure> {
         let meter = Meter::new("applying", total);
         let progress = |bytes| meter.advance(bytes);
-        self.view.overlay.apply_with(&*self.view.lower, &progress).context(|| "not applied")?;
+        let (overlay, lower) = (&self.view.overlay, &*self.view.lower);
+        let applied = match overwrite {
+            true => overlay.apply_over(lower, &progress),
+            false => overlay.apply_with(lower, &progress),
+        };
+        applied.map_err(|error| match error.source() {
+            Some(conflicts) if error.kind() == ErrorKind::Conflict => {
+                Failure::new(self.contested(conflicts))
+            }
+            _ => Failure::new(format_args!("not applied: {error}")),
+        })?;
         drop(meter);
         tell!("applied to {}", self.directory.display());
         Ok(())

@@ -24,8 +24,11 @@ impl OverlayFs {
     /// when `target` is the very lower layer and the only one, and its host lets it move; else
     /// it is copied whole. Nothing may change the overlay meanwhile.
     ///
+    /// Where others changed the lower layers meanwhile ([`conflicts`](Self::conflicts)) nothing
+    /// is applied.
+    ///
     /// # Errors
-    /// What the layers or the target meet, with the path. An error in the first step changes
+    /// `Conflict`, with [`Conflicts`](crate::Conflicts) as its source and nothing changed. What the layers or the target meet, with the path. An error in the first step changes
     /// nothing; one in the second leaves a part done, and the rest in the directory that the
     /// error's cause names; one after it says that all changes are in place.
     pub fn apply(&self, target: &dyn FileSystem) -> Result<()> {
@@ -39,6 +42,24 @@ impl OverlayFs {
     /// As [`apply`](Self::apply).
     pub fn apply_with(&self, target: &dyn FileSystem, progress: &dyn Fn(u64)) -> Result<()> {
         let changes = self.changes()?;
+        self.refuse_conflicts(&changes)?;
+        self.apply_changes(target, &changes, progress)
+    }
+
+    /// As [`apply_with`](Self::apply_with), whatever others changed: it is overwritten.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply), but for `Conflict`.
+    pub fn apply_over(&self, target: &dyn FileSystem, progress: &dyn Fn(u64)) -> Result<()> {
+        self.apply_changes(target, &self.changes()?, progress)
+    }
+
+    fn apply_changes(
+        &self,
+        target: &dyn FileSystem,
+        changes: &[Change],
+        progress: &dyn Fn(u64),
+    ) -> Result<()> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -46,9 +67,10 @@ impl OverlayFs {
             [_, lower] => std::ptr::addr_eq(&raw const *lower.fs, target),
             _ => false,
         };
-        if !self.attempt(target, &changes, is_lower, progress)? {
-            self.attempt(target, &changes, false, progress)?;
+        if !self.attempt(target, changes, is_lower, progress)? {
+            self.attempt(target, changes, false, progress)?;
         }
+        self.state.baseline.end();
         Ok(())
     }
 

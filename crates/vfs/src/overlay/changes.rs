@@ -208,7 +208,7 @@ impl State {
     }
 
     /// What the layers beneath the upper one show at a path of theirs.
-    fn lower<'p>(&self, path: &'p VfsPath) -> BackendResult<Option<Hit<'p>>> {
+    pub(super) fn lower<'p>(&self, path: &'p VfsPath) -> BackendResult<Option<Hit<'p>>> {
         match self.probe_from(1, Cow::Borrowed(path))? {
             Probe::Hit(hit) => Ok(Some(hit)),
             _ => Ok(None),
@@ -216,7 +216,11 @@ impl State {
     }
 
     /// The lower name that something of the upper layer had.
-    fn came_from(&self, path: &VfsPath, now: &Hit<'_>) -> BackendResult<Option<VfsPathBuf>> {
+    pub(super) fn came_from(
+        &self,
+        path: &VfsPath,
+        now: &Hit<'_>,
+    ) -> BackendResult<Option<VfsPathBuf>> {
         if now.is_dir() {
             return Ok(match self.layers[0].remaps.get(path) {
                 Some(Remap::To(from)) => Some(from),
@@ -230,7 +234,7 @@ impl State {
         Ok(kept.and_then(|kept| VfsPath::new(&kept).ok().map(VfsPath::to_owned)))
     }
 
-    fn upper_names(&self, directory: &VfsPath) -> BackendResult<BTreeSet<Vec<u8>>> {
+    pub(super) fn upper_names(&self, directory: &VfsPath) -> BackendResult<BTreeSet<Vec<u8>>> {
         let mut names = BTreeSet::new();
         self.top().read_dir(directory, &mut |entry| {
             if !self.is_spare(entry.name) {
@@ -241,7 +245,7 @@ impl State {
         Ok(names)
     }
 
-    fn lower_names(&self, directory: &VfsPath) -> BackendResult<BTreeSet<Vec<u8>>> {
+    pub(super) fn lower_names(&self, directory: &VfsPath) -> BackendResult<BTreeSet<Vec<u8>>> {
         let mut names = BTreeSet::new();
         let mut next = Some(Cow::Borrowed(directory));
         let mut layer = 1;

@@ -101,6 +101,7 @@ impl State {
         if !self.still_shows(path, beneath)? {
             return Ok(());
         }
+        self.note_lower(path, hit);
         let shown = self.ids.shown(hit.layer, hit.metadata.id);
         let id = (hit.metadata.links <= 1).then_some(shown);
         self.ids.insert(copy.id, Origin { id, path: beneath.to_owned() });
@@ -249,6 +250,7 @@ impl State {
         if !hit.is_dir() {
             return Err(ErrorKind::NotADirectory.into());
         }
+        self.note_lower(path, &hit);
         let upper = self.top();
         let spare = self.spare(path);
         self.keeping_times(path, || {

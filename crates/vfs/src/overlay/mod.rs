@@ -77,6 +77,7 @@
 mod apply;
 mod attributes;
 mod changes;
+mod conflicts;
 mod copies;
 mod copy_up;
 mod create;
@@ -110,6 +111,8 @@ use crate::sharded::Sharded;
 use crate::watch::{WatchGuard, WatchSink};
 
 pub use changes::{Change, ChangeKind};
+use conflicts::Baseline;
+pub use conflicts::{Conflict, ConflictKind, Conflicts};
 use copies::Copies;
 use ids::Ids;
 use remaps::Remaps;
@@ -158,6 +161,7 @@ struct State {
     copying: NameLocks,
     ids: Ids,
     copies: Copies,
+    baseline: Baseline,
     watches: Arc<Watches>,
     /// Tells this overlay's temporary names from all others.
     token: u64,
@@ -200,21 +204,22 @@ impl OverlayBuilder {
         }
         let capabilities = capabilities(&layers, writable);
         let token = RandomState::new().hash_one(layers.len());
-        Ok(OverlayFs {
-            state: Sharded::new(State {
-                layers,
-                writable,
-                capabilities,
-                tree: Tree::default(),
-                names: NameLocks::default(),
-                copying: NameLocks::default(),
-                ids: Ids::default(),
-                copies: Copies::default(),
-                watches: Arc::default(),
-                token,
-                next_spare: AtomicU64::new(0),
-            }),
-        })
+        let state = State {
+            layers,
+            writable,
+            capabilities,
+            tree: Tree::default(),
+            names: NameLocks::default(),
+            copying: NameLocks::default(),
+            ids: Ids::default(),
+            copies: Copies::default(),
+            baseline: Baseline::default(),
+            watches: Arc::default(),
+            token,
+            next_spare: AtomicU64::new(0),
+        };
+        state.begin_baseline()?;
+        Ok(OverlayFs { state: Sharded::new(state) })
     }
 }
 

@@ -27,7 +27,9 @@ impl State {
                 self.make_dir(path.parent().unwrap_or(VfsPath::root()))?;
             }
             let _name = self.names.lock(path);
-            not_a_dir(self.find(path)?.file_type())?;
+            let hit = self.find(path)?;
+            not_a_dir(hit.file_type())?;
+            self.note_lower(path, &hit);
             if self.is_covering(path)? {
                 self.put_whiteout(path)?;
             } else {
@@ -57,6 +59,7 @@ impl State {
                 return Err(ErrorKind::NotADirectory.into());
             }
             self.must_be_empty(path)?;
+            self.note_lower(path, &hit);
             if hit.layer == 0 {
                 self.clear_whiteouts(path)?;
             }

@@ -120,6 +120,9 @@ impl State {
         if let (RenameMode::Exchange, Some(target)) = (mode, &target) {
             self.note_origin(to, target)?;
         }
+        if let Some(target) = &target {
+            self.note_lower(to, target);
+        }
         let mode_above = match mode {
             RenameMode::Exchange => RenameMode::Exchange,
             // Also where nothing may be replaced: all that can be there is a whiteout.
@@ -161,8 +164,9 @@ impl State {
         if !source.is_dir() {
             return Ok(None);
         }
-        if target.is_some() {
+        if let Some(target) = &target {
             self.must_be_empty(to)?;
+            self.note_lower(to, target);
         }
         self.move_dir(from, to, target.is_some_and(|target| target.layer == 0))?;
         Ok(Some(Verdict::Rename))
