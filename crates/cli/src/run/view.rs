@@ -11,6 +11,9 @@ use stratafs_fuse::{Mount, MountOptions};
 use super::place::Place;
 use crate::exit::{Context, Failure};
 
+/// The memory that one file of the changes is counted as, in bytes: its node and its name.
+const NODE: u64 = 512;
+
 /// A directory as it is, under a memory layer that takes what is changed.
 #[derive(Debug)]
 pub struct View {
@@ -29,7 +32,10 @@ impl View {
         // Opened before anything is mounted over it: from here on it is reached by this
         // descriptor alone.
         let lower = Arc::new(NativeFs::new(directory).context(|| directory.display())?);
-        let upper = MemoryFs::with_options(MemoryOptions::new().quota_bytes(memory));
+        // Nodes and names take memory besides contents.
+        let files = (memory / NODE).max(1024);
+        let options = MemoryOptions::new().quota_bytes(memory).quota_files(files);
+        let upper = MemoryFs::with_options(options);
         crate::stack::wear(&upper, &*lower)?;
         let overlay = OverlayFs::builder()
             .upper(Arc::new(upper))
