@@ -13,7 +13,10 @@
 //! Options: `ro` (nothing can be changed through this layer), `any-case` (names are found
 //! whatever their case), `hidden` (the mount point does not show in its parent's listing);
 //! for `memory`: `size=BYTES` and `files=COUNT` (numbers may end in `K`, `M`, `G`); for
-//! `archive`, the key of an encrypted one: `key-file=FILE` or `key-env=VARIABLE`.
+//! `archive`, the key of an encrypted one, `key-file=FILE`, `key-env=VARIABLE` or, for XOR,
+//! `xor=KEY`; `positional` (read the file at offsets instead of mapping it: slower, and a file
+//! that is cut short meanwhile is an error instead of the end of the process); `cache=BYTES` (of
+//! decoded blocks, 0 for none).
 //!
 //! The mount point is where in the tree the layer stands; the root when it is not given. Of
 //! several layers at one point the later is on top, and the topmost takes the changes if it
@@ -29,14 +32,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use stratafs::archive::{ArchiveOptions, Key};
+use stratafs::archive::{ArchiveOptions, ArchiveSource, CipherKind, Key};
 use stratafs::{
     ArchiveFs, BackendResult, Capabilities, FileSystem, MemoryFs, MemoryOptions, MetadataChange,
     MountOptions, NativeFs, Owner, ReadOnlyFs, TimeChange, Vfs, VfsPath, VfsPathBuf, XattrMode,
     ZipFs,
 };
 
-use crate::exit::{Context, Failure};
+use crate::exit::{Context, Failure, tell};
 
 /// One layer, as its specification says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,19 +71,25 @@ pub enum Source {
         entry: Option<VfsPathBuf>,
         /// Where the key comes from.
         key: Option<KeySource>,
+        /// Read at offsets, not mapped.
+        positional: bool,
+        /// Bytes of the cache of decoded blocks, where they are not the usual number.
+        cache: Option<u64>,
     },
     /// A zip file.
     Zip(PathBuf),
 }
 
-/// Where the key of an encrypted archive comes from. Never from the specification itself: that
-/// shows in listings of processes.
+/// Where the key of an encrypted archive comes from. One that protects anything never from the
+/// specification itself: that shows in listings of processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KeySource {
     /// A file that holds it.
     File(PathBuf),
     /// An environment variable.
     Variable(String),
+    /// A key for XOR, which only obscures.
+    Xor(Vec<u8>),
 }
 
 /// Why a text is no layer specification.
@@ -153,6 +162,13 @@ impl LayerSpec {
                 let name = std::str::from_utf8(value).map_err(|_| "key-env is not text")?;
                 *key = Some(KeySource::Variable(name.to_owned()));
             }
+            (b"xor", Some(value), Source::Archive { key, .. }) => {
+                *key = Some(KeySource::Xor(value.to_vec()));
+            }
+            (b"positional", None, Source::Archive { positional, .. }) => *positional = true,
+            (b"cache", Some(value), Source::Archive { cache, .. }) => {
+                *cache = Some(number(value)?);
+            }
             _ => {
                 return Err(format!(
                     "it has no option `{}` (a comma that belongs to a path is written `\\,`)",
@@ -175,14 +191,27 @@ impl LayerSpec {
                 memory.set_metadata(VfsPath::root(), &MetadataChange::new().owner(owner))?;
                 Arc::new(memory)
             }
-            Source::Archive { file, entry, key } => {
+            Source::Archive { file, entry, key, positional, cache } => {
                 let mut options = ArchiveOptions::new();
                 options.key = key.as_ref().map(KeySource::read).transpose()?;
+                if *positional {
+                    options.source = ArchiveSource::Positional;
+                }
+                if let Some(bytes) = *cache {
+                    options.block_cache_bytes = bytes;
+                }
                 let archive = match entry {
                     Some(entry) => ArchiveFs::within_zip(file, entry, &options),
                     None => ArchiveFs::open_with(file, &options),
                 };
-                Arc::new(archive.context(|| file.display())?)
+                let archive = archive.context(|| file.display())?;
+                if key.is_none() && archive.info().cipher != CipherKind::None {
+                    tell!(
+                        "{}: has encrypted files, which cannot be read without the key",
+                        file.display()
+                    );
+                }
+                Arc::new(archive)
             }
             Source::Zip(file) => Arc::new(ZipFs::open(file).context(|| file.display())?),
         })
@@ -194,6 +223,7 @@ impl KeySource {
         match self {
             KeySource::File(path) => Key::from_file(path),
             KeySource::Variable(name) => Key::from_env(name),
+            KeySource::Xor(key) => Key::xor(key),
         }
     }
 }
@@ -248,7 +278,13 @@ fn archive(argument: &[u8]) -> Result<Source, String> {
         Ok(entry) => Ok(entry.into_owned()),
         Err(cause) => Err(format!("its entry: {cause}")),
     });
-    Ok(Source::Archive { file: path(unescape(file)), entry: entry.transpose()?, key: None })
+    Ok(Source::Archive {
+        file: path(unescape(file)),
+        entry: entry.transpose()?,
+        key: None,
+        positional: false,
+        cache: None,
+    })
 }
 
 fn path(bytes: Vec<u8>) -> PathBuf {
@@ -407,6 +443,8 @@ mod tests {
             file: file.into(),
             entry: entry.map(|entry| VfsPath::new(entry.as_bytes()).unwrap().to_owned()),
             key,
+            positional: false,
+            cache: None,
         };
         for (text, source) in [
             ("archive:a.vfs", archive("a.vfs", None, None)),
@@ -414,10 +452,16 @@ mod tests {
             (r"archive:a\!b.vfs", archive("a!b.vfs", None, None)),
             ("archive:a,key-file=k", archive("a", None, Some(KeySource::File("k".into())))),
             ("archive:a,key-env=K", archive("a", None, Some(KeySource::Variable("K".into())))),
+            (r"archive:a,xor=k\,y", archive("a", None, Some(KeySource::Xor(b"k,y".into())))),
             ("zip:a!b.zip", Source::Zip("a!b.zip".into())),
         ] {
             assert_eq!(parse(text).unwrap().source, source, "{text}");
         }
+        let Source::Archive { positional: true, cache: Some(1024), .. } =
+            parse("archive:a,positional,cache=1K").unwrap().source
+        else {
+            panic!("options of how to read")
+        };
     }
 
     #[test]

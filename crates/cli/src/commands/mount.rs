@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long)]
     foreground: bool,
     /// Unmount after so many seconds without use.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     idle_timeout: Option<u64>,
     /// Let other users in, as the permission bits allow.
     #[arg(long)]

@@ -11,7 +11,7 @@ use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{Metadata, MetadataChange};
 use crate::mount::mix;
 use crate::options::{Allocation, Seek, SyncScope};
-use crate::path::VfsPath;
+use crate::path::{AsPath, VfsPath, normalize};
 
 use super::stream::FileStream;
 
@@ -191,6 +191,17 @@ impl VfsFile {
     /// As [`File::seek`].
     pub fn seek(&self, offset: u64, what: Seek) -> Result<u64> {
         self.named("seek", self.file.seek(offset, what))
+    }
+
+    /// Gives a file that was opened as a temporary one its name.
+    ///
+    /// # Errors
+    /// As [`File::link_to`]; `SymlinkInPath` where a symbolic link leads to the name.
+    pub fn link_to(&self, path: impl AsPath) -> Result<()> {
+        let bytes = path.path_bytes();
+        let at = |error: BackendError, path: &VfsPath| error.at("link", path);
+        let path = normalize(&bytes).map_err(|error| at(error, VfsPath::unchecked(&bytes)))?;
+        self.file.link_to(&path).map_err(|error| at(error, &path))
     }
 
     /// A cursor at offset 0 over this handle. Several may be in use at once.

@@ -517,7 +517,7 @@ impl Vfs {
     }
 
     /// Opens without wrapping the handle, which would cost a second allocation: leaves the salt
-    /// of its ids beside it.
+    /// of its ids beside it. A temporary file's is wrapped: it may be given a path of the tree.
     #[inline]
     pub(crate) fn open_bare(
         &self,
@@ -525,6 +525,9 @@ impl Vfs {
         options: &OpenOptions,
         salt: &Cell<u64>,
     ) -> BackendResult<Box<dyn File>> {
+        if options.temporary {
+            return FileSystem::open(self, path, options);
+        }
         self.open_with_point(path, options, |point, rest| {
             salt.set(point.salt);
             point.fs.open(rest, options)
