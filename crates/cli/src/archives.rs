@@ -91,7 +91,8 @@ impl OpenArgs {
     }
 
     fn open_with(&self, file: &Path, key: Option<Key>) -> Result<ArchiveFs, Failure> {
-        let options = ArchiveOptions { key, ..ArchiveOptions::default() };
+        // Read once and written elsewhere: damage that passes here is found by nobody later.
+        let options = ArchiveOptions { key, verify_reads: true, ..ArchiveOptions::default() };
         match &self.within {
             Some(entry) => ArchiveFs::within_zip(file, entry, &options),
             None => ArchiveFs::open_with(file, &options),

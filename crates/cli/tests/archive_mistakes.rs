@@ -204,3 +204,124 @@ fn nobody_needs_to_read_all_of_it() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), &output.stderr[..]), (Some(0), &b""[..]));
 }
+
+/// Changes one byte of the stored file `other` in the archive.
+fn damage(place: &Path) {
+    let mut bytes = fs::read(place.join("a.vfs")).unwrap();
+    let at = bytes.windows(5).position(|five| five == b"other").unwrap();
+    bytes[at] ^= 1;
+    fs::write(place.join("a.vfs"), bytes).unwrap();
+}
+
+#[test]
+fn damage_is_never_written_out_as_if_it_were_whole() {
+    let place = place();
+    damage(place.path());
+    let (_, said) = run(place.path(), 2, &["extract", "a.vfs", "out"]);
+    assert!(said.contains("a.vfs") && said.contains("/other") && said.contains("sum"), "{said}");
+    assert!(!place.path().join("out/other").exists());
+    let (text, said) = run(place.path(), 2, &["cat", "a.vfs", "other"]);
+    assert!(said.contains("a.vfs") && said.contains("/other"), "{said}");
+    assert_eq!(text, "");
+}
+
+#[test]
+fn directories_that_were_there_keep_their_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let set = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let place = place();
+    let (source, out) = (place.path().join("src"), place.path().join("out"));
+    set(&source, 0o777);
+    set(&source.join("dir"), 0o777);
+    run(place.path(), 0, &["pack", "src", "a.vfs"]);
+    fs::create_dir_all(out.join("dir")).unwrap();
+    set(&out, 0o700);
+    set(&out.join("dir"), 0o750);
+    run(place.path(), 0, &["extract", "a.vfs", "out"]);
+    assert_eq!((mode(&out), mode(&out.join("dir"))), (0o700, 0o750));
+    run(place.path(), 0, &["extract", "a.vfs", "out", "--overwrite"]);
+    assert_eq!((mode(&out), mode(&out.join("dir"))), (0o700, 0o777));
+    run(place.path(), 0, &["extract", "a.vfs", "new"]);
+    assert_eq!(mode(&place.path().join("new")), 0o777);
+}
+
+#[test]
+fn a_patch_of_an_encrypted_archive_needs_its_key() {
+    let place = place();
+    fs::write(place.path().join("key"), [7; 32]).unwrap();
+    let key = ["--encrypt", "--key-file", "key"];
+    run(place.path(), 0, &[&["pack", "src", "old.vfs"], &key[..]].concat());
+    fs::write(place.path().join("src/other"), "changed").unwrap();
+    let patch = ["pack", "src", "patch.vfs", "--patch-from", "old.vfs"];
+    for wrong in [&[][..], &["--xor", "k"]] {
+        let (_, said) = run(place.path(), 2, &[&patch, wrong].concat());
+        assert!(said.contains("key"), "{said}");
+        assert!(!place.path().join("patch.vfs").exists());
+    }
+    run(place.path(), 0, &[&patch, &key[..]].concat());
+    let (text, _) = run(place.path(), 0, &["list", "patch.vfs"]);
+    assert!(text.contains("other") && !text.contains("file"), "{text}");
+}
+
+#[test]
+fn patterns_are_paths_and_those_that_match_nothing_are_named() {
+    let place = place();
+    for pattern in ["dir/", "./dir", "./dir/", "/dir"] {
+        run(place.path(), 0, &["pack", "src", "b.vfs", "--exclude", pattern]);
+        let (text, _) = run(place.path(), 0, &["list", "b.vfs"]);
+        assert!(text.contains("other") && !text.contains("dir"), "{pattern}: {text}");
+    }
+    let (_, said) = run(place.path(), 0, &["pack", "src", "b.vfs", "--exclude", "nothing*"]);
+    assert!(said.contains("nothing*"), "{said}");
+    let (_, said) = run(place.path(), 0, &["pack", "src", "b.vfs", "--compress", "*.lua"]);
+    assert!(said.contains("*.lua"), "{said}");
+    fs::write(place.path().join("key"), [7; 32]).unwrap();
+    let encrypt = ["pack", "src", "c.vfs", "--key-file", "key", "--encrypt=secret/"];
+    let (_, said) = run(place.path(), 2, &encrypt);
+    assert!(said.contains("secret/") && !place.path().join("c.vfs").exists(), "{said}");
+    let (_, said) =
+        run(place.path(), 0, &["pack", "src", "c.vfs", "--key-file", "key", "--encrypt=dir/"]);
+    assert_eq!(said, "");
+    assert!(run(place.path(), 2, &["cat", "c.vfs", "dir/file"]).1.contains("key"));
+}
+
+#[test]
+fn holes_stay_holes() {
+    use std::os::unix::fs::MetadataExt;
+    let place = place();
+    let file = fs::File::create(place.path().join("src/image")).unwrap();
+    file.set_len(4 << 20).unwrap();
+    file.write_all_at(b"data", 2 << 20).unwrap();
+    run(place.path(), 0, &["pack", "src", "a.vfs"]);
+    run(place.path(), 0, &["extract", "a.vfs", "out"]);
+    let image = place.path().join("out/image");
+    assert_eq!(fs::read(&image).unwrap(), fs::read(place.path().join("src/image")).unwrap());
+    assert!(fs::metadata(&image).unwrap().blocks() * 512 <= 1 << 20);
+}
+
+/// What gives rights comes back only with owners.
+#[test]
+fn attributes_that_give_rights_need_owners() {
+    let place = place();
+    let source = place.path().join("src/other");
+    let set =
+        |name: &str| rustix::fs::setxattr(&source, name, b"x", rustix::fs::XattrFlags::empty());
+    if set("trusted.t").is_err() {
+        return; // only root may make one
+    }
+    set("user.u").unwrap();
+    run(place.path(), 0, &["pack", "src", "a.vfs"]);
+    let names = |out: &str| {
+        let mut names = vec![0; 1000];
+        let len = rustix::fs::listxattr(place.path().join(out).join("other"), &mut names).unwrap();
+        String::from_utf8(names[..len].to_vec()).unwrap()
+    };
+    let (_, said) = run(place.path(), 0, &["extract", "a.vfs", "plain"]);
+    assert!(said.contains("trusted.t"), "{said}");
+    assert_eq!(names("plain"), "user.u\0");
+    run(place.path(), 0, &["extract", "a.vfs", "whole", "--owners"]);
+    assert!(names("whole").contains("trusted.t"));
+}

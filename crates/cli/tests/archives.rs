@@ -70,6 +70,13 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     tree
 }
 
+/// The same without the directory's own: one that was there keeps its look.
+fn below(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut tree = tree(root);
+    tree.remove(Path::new(""));
+    tree
+}
+
 #[test]
 fn everything_comes_back() {
     let place = place();
@@ -105,7 +112,7 @@ fn everything_comes_back() {
     let (_, said) = run(place.path(), 2, "extract a.vfs out");
     assert!(said.contains("extract") && said.contains("exists"), "{said}");
     run(place.path(), 0, "extract a.vfs out --overwrite");
-    assert_eq!(tree(&out), tree(&src));
+    assert!(below(&out) == below(&src));
     // A part, with the directories above it.
     run(place.path(), 0, "extract a.vfs part scripts/lib /zero");
     let part: Vec<_> = tree(&place.path().join("part")).into_keys().collect();
@@ -272,7 +279,7 @@ fn encrypted_files_need_their_key() {
         let good = with(0, &format!("verify a.vfs {key}"), typed).0;
         assert!(good.contains("good") && !good.contains("no key"), "{good}");
         with(0, &format!("extract a.vfs out --overwrite {key}"), typed);
-        assert_eq!(tree(&place.path().join("out")), tree(&place.path().join("src")));
+        assert!(below(&place.path().join("out")) == below(&place.path().join("src")));
     }
     with(0, "pack src x.vfs --xor tiny", "");
     assert_eq!(with(0, "cat x.vfs zero --xor tiny", "").0, "");

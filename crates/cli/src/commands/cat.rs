@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use stratafs::Vfs;
 
 use crate::archives::{OpenArgs, inner_path};
-use crate::exit::{Outcome, Status};
+use crate::exit::{Context, Outcome, Status};
 use crate::output::Output;
 
 /// Write the contents of a file in an archive to standard output.
@@ -22,11 +22,11 @@ pub struct Args {
 
 pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     let tree = Vfs::with_root(args.open.open(&args.archive)?);
-    let file = tree.open(&*inner_path(&args.path)?)?;
+    let file = tree.open(&*inner_path(&args.path)?).context(|| args.archive.display())?;
     let mut buffer = vec![0; 1 << 20];
     let mut offset = 0;
     loop {
-        match file.read_at(&mut buffer, offset)? {
+        match file.read_at(&mut buffer, offset).context(|| args.archive.display())? {
             0 => return Ok(Status::Done),
             n => {
                 output.bytes(&buffer[..n])?;

@@ -24,10 +24,11 @@ pub struct Args {
     directory: PathBuf,
     /// What to extract, each with everything below it; all by default.
     paths: Vec<OsString>,
-    /// Replace files that exist.
+    /// Replace files that exist, and modes and times of directories that do.
     #[arg(long)]
     overwrite: bool,
-    /// Restore owners and set-user-id bits (needs privileges).
+    /// Restore owners, and what gives rights: set-user-id bits, file capabilities and other
+    /// attributes outside of `user.` (needs privileges).
     #[arg(long)]
     owners: bool,
     /// Make FIFOs, sockets, devices and whiteouts, too.
@@ -48,6 +49,7 @@ struct Record {
 
 pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     let archive = args.open.open(&args.archive)?;
+    let new_root = !args.directory.exists();
     let paths = args.paths.iter().map(|path| inner_path(path)).collect::<Result<_, _>>()?;
     std::fs::create_dir_all(&args.directory).context(|| args.directory.display())?;
     let target = NativeFs::new(&args.directory).context(|| args.directory.display())?;
@@ -57,11 +59,12 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     let options = ExtractOptions {
         paths,
         overwrite: args.overwrite,
+        new_root,
         owners: args.owners,
         special: args.special,
         progress: Some(&|bytes| meter.advance(bytes)),
     };
-    let report = extract(&archive, &target, &options)?;
+    let report = extract(&archive, &target, &options).context(|| args.archive.display())?;
     drop(options);
     drop(meter);
     for warning in &report.warnings {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use stratafs::archive::{ArchiveOptions, Compression, PackOptions, Rule, pack};
+use stratafs::archive::{ArchiveOptions, CipherKind, Compression, PackOptions, Rule, pack};
 use stratafs::{ArchiveFs, NativeFs, VfsPathBuf};
 
 use crate::archives::{KeyArgs, inner_path, shown};
@@ -13,7 +13,8 @@ use crate::progress::Meter;
 
 /// Pack a directory into an archive.
 ///
-/// In a pattern, `*` also crosses directories: `*.lua` matches at any depth. The archive is
+/// In a pattern, `*` also crosses directories: `*.lua` matches at any depth; `sub/` is a directory
+/// and everything in it. The archive is
 /// written under a temporary name and renamed when it is whole; one inside of the directory is
 /// not packed itself. The same tree and options give
 /// the same bytes, except when encrypting.
@@ -86,9 +87,8 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
         Some(file) => {
             // An encrypted archive is patched with the key of the new one.
             let locked = ArchiveFs::open(file).context(|| file.display())?;
-            let wants = locked.info().cipher;
             let options = ArchiveOptions {
-                key: key.clone().filter(|key| key.cipher() == wants),
+                key: key.clone().filter(|_| locked.info().cipher != CipherKind::None),
                 ..ArchiveOptions::default()
             };
             Some(ArchiveFs::open_with(file, &options).context(|| file.display())?)
@@ -111,7 +111,10 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     drop(options);
     drop(meter);
     for warning in &report.warnings {
-        tell!("{}: {}", shown(&warning.path), warning.reason);
+        match warning.path.is_root() {
+            true => tell!("{}", warning.reason),
+            false => tell!("{}: {}", shown(&warning.path), warning.reason),
+        }
     }
     let record = Record {
         entries: report.entries,

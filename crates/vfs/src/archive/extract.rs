@@ -11,15 +11,23 @@ use crate::path::{VfsPath, VfsPathBuf};
 
 use super::pack::Warning;
 
+/// Zeros of this many bytes are left as holes.
+const HOLE: usize = 64 << 10;
+
 /// How to extract.
 #[derive(Default)]
 pub struct ExtractOptions<'a> {
     /// What to extract, each with everything below it; empty: all.
     pub paths: Vec<VfsPathBuf>,
-    /// Replace files that exist. Without it an existing file is an error. A directory never
-    /// gives way to a file.
+    /// Replace files that exist, and what is known of directories that do (mode, times,
+    /// attributes). Without it an existing file is an error, and an existing directory keeps its
+    /// own. A directory never gives way to a file.
     pub overwrite: bool,
-    /// Restore owners, and with them the set-user-id and set-group-id bits. Usually needs
+    /// Give the target's root the mode, times and attributes of the source's: it was made for
+    /// this. Nothing else changes them.
+    pub new_root: bool,
+    /// Restore owners, and with them what gives rights: the set-user-id and set-group-id bits, and
+    /// extended attributes outside of `user.`, such as file capabilities. Usually needs
     /// privileges.
     pub owners: bool,
     /// Make FIFOs, sockets, devices and whiteouts, too. Without it they are left out with a
@@ -34,6 +42,7 @@ impl std::fmt::Debug for ExtractOptions<'_> {
         f.debug_struct("ExtractOptions")
             .field("paths", &self.paths)
             .field("overwrite", &self.overwrite)
+            .field("new_root", &self.new_root)
             .field("owners", &self.owners)
             .field("special", &self.special)
             .finish_non_exhaustive()
@@ -62,8 +71,9 @@ pub struct ExtractReport {
 /// and `target`, being a backend, follows none; new files are made new, never opened. So give a
 /// backend, such as a native directory, not a [`Vfs`](crate::Vfs), which resolves links.
 ///
-/// Directories are private to their owner until everything below them is written; then they get
-/// their own mode and times. After an error, what was written before it stays.
+/// New directories are private to their owner until everything below them is written; then they
+/// get their own mode and times. Stretches of zeros are written as holes. After an error, what was
+/// written before it stays, but not the file that it met.
 ///
 /// # Errors
 /// `NotFound` for a path that is not in the source; `AlreadyExists` for an existing file without
@@ -183,21 +193,29 @@ impl Extraction<'_> {
     }
 
     fn directory(&mut self, path: &VfsPath, metadata: &Metadata) -> BackendResult<()> {
-        if !path.is_root() {
-            match self.target.create(path, &NewNode::directory().mode(0o700)) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    match self.target.metadata(path)?.file_type {
-                        FileType::Directory => {}
-                        FileType::Symlink => return Err(ErrorKind::SymlinkInPath.into()),
-                        _ => return Err(ErrorKind::NotADirectory.into()),
-                    }
-                }
-                made => drop(made?),
-            }
+        let restore = match path.is_root() {
+            true => self.options.new_root,
+            false => self.make_directory(path)? || self.options.overwrite,
+        };
+        if restore {
+            self.directories.push((path.to_owned(), *metadata));
         }
-        self.directories.push((path.to_owned(), *metadata));
         self.report.directories += 1;
         Ok(())
+    }
+
+    /// Answers whether it made the directory, or it was there.
+    fn make_directory(&self, path: &VfsPath) -> BackendResult<bool> {
+        match self.target.create(path, &NewNode::directory().mode(0o700)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                match self.target.metadata(path)?.file_type {
+                    FileType::Directory => Ok(false),
+                    FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
+                    _ => Err(ErrorKind::NotADirectory.into()),
+                }
+            }
+            made => made.map(|_| true),
+        }
     }
 
     /// Removes what has the name, when the options allow it and it is no directory.
@@ -225,8 +243,13 @@ impl Extraction<'_> {
         let from = self.source.open(path, &OpenOptions::reading())?;
         let new = OpenOptions::new().write(true).create_new(true).mode(0o600);
         let to = self.target.open(path, &new)?;
-        self.copy(&*from, &*to)?;
+        let copied = self.copy(&*from, &*to);
         drop(to);
+        if copied.is_err() {
+            // A half must not pass for the whole; the error that led here says more than another.
+            let _ = self.target.remove_file(path);
+        }
+        copied?;
         self.report.files += 1;
         self.finish(path, metadata)
     }
@@ -237,13 +260,17 @@ impl Extraction<'_> {
         loop {
             let n = from.read_at(&mut self.buffer, offset)?;
             if n == 0 {
-                return Ok(());
+                return to.set_len(offset);
             }
-            let mut rest = &self.buffer[..n];
-            while !rest.is_empty() {
-                let written = to.write_at(rest, offset)?;
-                rest = &rest[written..];
-                offset += written as u64;
+            for piece in self.buffer[..n].chunks(HOLE) {
+                if piece.iter().any(|&byte| byte != 0) {
+                    let mut rest = piece;
+                    while !rest.is_empty() {
+                        let at = offset + (piece.len() - rest.len()) as u64;
+                        rest = &rest[to.write_at(rest, at)?..];
+                    }
+                }
+                offset += piece.len() as u64;
             }
             self.report.bytes += n as u64;
             if let Some(progress) = self.options.progress {
@@ -269,6 +296,11 @@ impl Extraction<'_> {
         debug_assert!(metadata.device == Device::default() || !metadata.is_dir());
         if self.target.capabilities().contains(Capabilities::XATTRS) {
             for name in self.source.xattrs(path)? {
+                if !self.options.owners && !name.starts_with(b"user.") {
+                    let name = name.escape_ascii();
+                    self.warn(path, format!("extended attribute {name} left out: it gives rights"));
+                    continue;
+                }
                 let value = self.source.xattr(path, &name)?;
                 if let Err(error) = self.target.set_xattr(path, &name, &value, XattrMode::Set) {
                     let name = String::from_utf8_lossy(&name).into_owned();

@@ -262,6 +262,10 @@ impl<'a> Plan<'a> {
         let block_bits = options.block_bits().map_err(at_root)?;
         let mut warnings = Vec::new();
         let mut tree = scan::scan(source, &rules, options, &mut warnings)?;
+        for pattern in rules.unused().map_err(at_root)? {
+            let reason = format!("nothing matches `{pattern}`");
+            warnings.push(Warning { path: VfsPathBuf::new(), reason });
+        }
         if let Some(old) = options.patch_from {
             patch::reduce(&mut tree, source, old, options)?;
         }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::archive::cipher::Cipher;
 use crate::archive::format::flag;
 use crate::archive::{ArchiveFs, Compression};
 use crate::backend::FileSystem;
@@ -25,6 +26,10 @@ pub(crate) fn reduce(
     if old.inner.header.flags & (flag::WHITEOUTS | flag::PATCH) != 0 {
         let reason = "a patch can only be made from an archive that is itself no patch";
         return Err(BackendError::new(ErrorKind::Unsupported, reason).at("pack", VfsPath::root()));
+    }
+    if matches!(old.inner.cipher, Cipher::Locked(_)) {
+        // Without the key every encrypted file would seem to have changed.
+        return Err(Cipher::locked().at("pack", VfsPath::root()));
     }
     let mut keep = changed(tree, source, old, options)?;
     let gone = gone(tree, old)?;

@@ -1,5 +1,7 @@
 //! Which files are compressed, encrypted or left out.
 
+use std::cell::Cell;
+
 use globset::{Candidate, Glob, GlobSet, GlobSetBuilder};
 
 use crate::error::{BackendError, BackendResult, ErrorKind};
@@ -9,7 +11,10 @@ use super::PackOptions;
 use crate::archive::{CipherKind, Compression};
 
 /// One rule of the packer: a pattern of [`globset`] over full paths, and what to do with files
-/// that match it. `*` crosses directories.
+/// that match it. `*` crosses directories; a slash at the end means a directory and everything in
+/// it. A pattern that matches nothing is an error where it encrypts, else a [`Warning`].
+///
+/// [`Warning`]: crate::archive::Warning
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rule {
     /// Compress so (with [`Compression::Store`] as [`Rule::Store`]).
@@ -33,33 +38,55 @@ pub(crate) struct Treatment {
 
 pub(crate) struct Rules<'a> {
     exclude_paths: Vec<&'a VfsPath>,
-    compression: Patterns<Compression>,
-    encrypt: Patterns<()>,
-    exclude: Patterns<()>,
+    compression: Patterns<'a, Compression>,
+    encrypt: Patterns<'a, ()>,
+    exclude: Patterns<'a, ()>,
 }
 
-struct Patterns<T> {
+struct Patterns<'a, T> {
     set: GlobSet,
-    values: Vec<T>,
+    /// Of each glob of the set: the pattern that it is of, and its value.
+    globs: Vec<(usize, T)>,
+    /// The patterns, and whether anything matched.
+    patterns: Vec<(&'a str, Cell<bool>)>,
 }
 
-impl<T: Copy> Patterns<T> {
-    fn new(patterns: Vec<(&str, T)>) -> BackendResult<Self> {
+impl<'a, T: Copy> Patterns<'a, T> {
+    fn new(patterns: Vec<(&'a str, T)>) -> BackendResult<Self> {
+        let bad = |error| BackendError::new(ErrorKind::InvalidArgument, error);
         let mut builder = GlobSetBuilder::new();
-        let mut values = Vec::new();
-        for (pattern, value) in patterns {
-            let pattern = pattern.trim_start_matches('/');
-            let bad = |error| BackendError::new(ErrorKind::InvalidArgument, error);
-            builder.add(Glob::new(pattern).map_err(bad)?);
-            values.push(value);
+        let mut globs = Vec::new();
+        for (number, &(pattern, value)) in patterns.iter().enumerate() {
+            // Written as paths are: from the root or from here, and a directory, which means
+            // everything in it, with a slash at its end.
+            let path = pattern.trim_start_matches("./").trim_start_matches('/');
+            let whole = path.trim_end_matches('/');
+            builder.add(Glob::new(whole).map_err(bad)?);
+            globs.push((number, value));
+            if whole.len() < path.len() {
+                builder.add(Glob::new(&format!("{whole}/**")).map_err(bad)?);
+                globs.push((number, value));
+            }
         }
-        let set = builder.build().map_err(|e| BackendError::new(ErrorKind::InvalidArgument, e))?;
-        Ok(Patterns { set, values })
+        let set = builder.build().map_err(bad)?;
+        let patterns = patterns.into_iter().map(|(text, _)| (text, Cell::new(false))).collect();
+        Ok(Patterns { set, globs, patterns })
     }
 
     /// The value of the last pattern that matches.
     fn last(&self, path: &Candidate<'_>) -> Option<T> {
-        self.set.matches_candidate(path).last().map(|&nth| self.values[nth])
+        let mut last = None;
+        for nth in self.set.matches_candidate(path) {
+            let (pattern, value) = self.globs[nth];
+            self.patterns[pattern].1.set(true);
+            last = Some(value);
+        }
+        last
+    }
+
+    /// The patterns that nothing has matched so far.
+    fn unused(&self) -> impl Iterator<Item = &'a str> {
+        self.patterns.iter().filter(|(_, used)| !used.get()).map(|&(text, _)| text)
     }
 }
 
@@ -93,6 +120,19 @@ impl<'a> Rules<'a> {
                 exclude: Patterns::new(exclude)?,
             }),
         }
+    }
+
+    /// The patterns that matched nothing of what was packed: most likely they are not what was
+    /// meant.
+    ///
+    /// # Errors
+    /// When something was to be encrypted and is not.
+    pub(crate) fn unused(&self) -> BackendResult<Vec<&'a str>> {
+        let missed = |pattern: &&str| !matches!(*pattern, "*" | "**");
+        if let Some(pattern) = self.encrypt.unused().find(missed) {
+            return Err(invalid(format!("`{pattern}` is to be encrypted, and nothing matches it")));
+        }
+        Ok(self.compression.unused().chain(self.exclude.unused()).filter(missed).collect())
     }
 
     pub(crate) fn excludes(&self, path: &VfsPath) -> bool {
