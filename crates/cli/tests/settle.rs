@@ -183,7 +183,8 @@ fn a_full_disk_leaves_the_directory_as_it_was() {
     command.current_dir(place.path()).env("TMPDIR", temporary.path());
     let (seen, said) = ends_with(0, command);
     assert_eq!(seen, "125\n.\n./gone\n./old\n./old/f\n1\n2\n", "{said}");
-    assert!(said.contains("not applied: apply /new/big: no space left"), "{said}");
+    let big = place.path().join("new/big");
+    assert!(said.contains(&format!("not applied: {}: no space left", big.display())), "{said}");
     let kept = fs::read_dir(temporary.path()).unwrap().next().unwrap().unwrap().path();
     assert_eq!(kept.join("new/big").metadata().unwrap().len(), 3_000_000);
 }
@@ -341,4 +342,47 @@ fn files_without_contents_are_bounded_too() {
     let arguments = ["run", "--memory", "1M", "--discard", "--", "sh", "-c", script];
     let (_, said) = ends_with(0, strata(place.path(), &arguments));
     assert!(said.contains("No space left on device"), "{said}");
+}
+
+#[test]
+fn a_mount_in_the_directory_stops_what_would_meet_it() {
+    if skipped() {
+        return;
+    }
+    assert!(rustix::process::geteuid().is_root(), "this test mounts a small disk: run as root");
+    let (place, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(place.path().join("a/t")).unwrap();
+    let script = r#"
+        mount --make-rprivate /
+        mount -t tmpfs none a/t; echo precious > a/t/f
+        for change in 'rm -r a' 'mv a b' 'echo x > a/t/g'; do
+            "$0" run --apply -- sh -c "$change" || echo $?
+            cat a/t/f; ls -A . a/t
+        done
+        "$0" run --apply -- sh -c 'echo x > a/beside' && cat a/beside
+    "#;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-ec", script, env!("CARGO_BIN_EXE_strata")]);
+    command.current_dir(place.path()).env("TMPDIR", temporary.path());
+    let (seen, said) = ends_with(0, command);
+    assert_eq!(seen, format!("{}x\n", "125\nprecious\n.:\na\n\na/t:\nf\n".repeat(3)), "{said}");
+    let mount = place.path().join("a/t");
+    let told = format!("not applied: {} is another mount", mount.display());
+    assert_eq!(said.matches(&told).count(), 3, "{said}");
+}
+
+#[test]
+fn without_a_namespace_on_demand_the_view_is_at_a_temporary_place() {
+    if skipped() {
+        return;
+    }
+    let (place, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let script = "pwd; echo $STRATA_RUN; echo new > new";
+    let mut command =
+        strata(place.path(), &["run", "--no-namespace", "--apply", "--", "sh", "-c", script]);
+    command.env("TMPDIR", temporary.path());
+    let (seen, said) = ends_with(0, command);
+    assert!(seen.starts_with(temporary.path().to_str().unwrap()), "{seen}{said}");
+    assert_eq!(fs::read_to_string(place.path().join("new")).unwrap(), "new\n");
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left");
 }

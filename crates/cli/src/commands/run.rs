@@ -1,7 +1,7 @@
 //! `strata run`.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
@@ -58,6 +58,10 @@ pub struct Args {
     /// Do not ask, even on a terminal.
     #[arg(long)]
     no_prompt: bool,
+    /// Show the view at a temporary mount point, which the whole machine sees, as where there
+    /// is no mount namespace to be had.
+    #[arg(long)]
+    no_namespace: bool,
     /// Try whether a user namespace can hold a mount.
     #[arg(long = "probe-namespace", hide = true)]
     probe: bool,
@@ -85,7 +89,7 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     // What fails before the command has run is strata's own failure.
     let own = |failure: Failure| Failure::with_code(125, failure);
     let directory = current_directory().map_err(own)?;
-    let (place, reason) = place::enter(&directory).map_err(own)?;
+    let (place, reason) = place::enter(&directory, args.no_namespace).map_err(own)?;
     if let Some(reason) = reason {
         tell!(
             "no namespace to be had ({reason}): the view of {} is at {}, and the command runs \
@@ -99,6 +103,9 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
     let view =
         View::open(&directory, args.memory.unwrap_or_else(limits::half_of_memory)).map_err(own)?;
     let mount = view.mount(&directory, &place).map_err(own)?;
+    if args.command.is_empty() && io::stderr().is_terminal() {
+        tell!("a shell in a view of {}: leave it to settle its changes", directory.display());
+    }
     let ended = child::run(&args.command, place.path(), open_files);
     take_down(mount);
     drop(place);

@@ -3,6 +3,7 @@
 
 pub mod child;
 pub mod decision;
+pub mod mounts;
 pub mod place;
 pub mod report;
 pub mod settle;

@@ -48,19 +48,21 @@ impl fmt::Display for NoNamespace {
 }
 
 /// Puts this process into a mount namespace of its own, if it can. Must be called while it has
-/// one thread only.
+/// one thread only. Not if it is `unwanted`.
 ///
 /// # Errors
 /// A failure when there is neither a namespace nor a temporary directory.
-pub fn enter(directory: &Path) -> Result<(Place, Option<NoNamespace>), Failure> {
-    let reason = match unshare(UnshareFlags::NEWNS) {
-        Ok(()) => return Ok((Place::Namespace(directory.to_owned()), None)),
-        Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
-            return Err(Failure::with_code(125, format_args!("a mount namespace: {error}")));
+pub fn enter(directory: &Path, unwanted: bool) -> Result<(Place, Option<NoNamespace>), Failure> {
+    let namespace = (!unwanted).then(|| unshare(UnshareFlags::NEWNS));
+    let reason = match namespace {
+        None => NoNamespace("none is wanted".to_owned()),
+        Some(Ok(())) => return Ok((Place::Namespace(directory.to_owned()), None)),
+        Some(Err(error)) if error.kind() != io::ErrorKind::PermissionDenied => {
+            NoNamespace(error.to_string())
         }
         // Without the privilege, a user namespace gives it for everything inside. One cannot
         // be left again, so another process tries first whether a mount works in it.
-        Err(_) => match probe() {
+        Some(Err(_)) => match probe() {
             Ok(()) => {
                 enter_user_namespace().context(|| "a user namespace")?;
                 return Ok((Place::Namespace(directory.to_owned()), None));

@@ -2,6 +2,8 @@
 //! so: what cannot be applied, shown or kept where it should be is kept elsewhere.
 
 use std::error::Error as _;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +13,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use stratafs::{Change, Conflicts, ErrorKind, FileSystem, NativeFs};
 
 use super::decision::{self, Decision};
+use super::mounts;
 use super::place::{is_inside, temporary_places};
 use super::report;
 use super::view::View;
@@ -86,7 +89,7 @@ impl Settlement<'_> {
                 return Ok(());
             }
             (Decision::Apply | Decision::Overwrite, _) => {
-                self.apply(total, decision == Decision::Overwrite)
+                self.apply(changes, total, decision == Decision::Overwrite)
             }
             (Decision::Keep(Some(path)), Some(target)) => self.keep(target, path, total),
             (Decision::Keep(_), _) => self.keep_somewhere(total),
@@ -99,7 +102,13 @@ impl Settlement<'_> {
         format!("not applied to {directory}, where others changed the same meanwhile:{conflicts}")
     }
 
-    fn apply(&self, total: u64, overwrite: bool) -> Result<(), Failure> {
+    fn apply(&self, changes: &[Change], total: u64, overwrite: bool) -> Result<(), Failure> {
+        if let Some(mount) = mounts::met(changes, self.directory) {
+            return Err(Failure::new(format_args!(
+                "not applied: {} is another mount, which the changes do not fit",
+                mount.display()
+            )));
+        }
         let meter = Meter::new("applying", total);
         let progress = |bytes| meter.advance(bytes);
         let (overlay, lower) = (&self.view.overlay, &*self.view.lower);
@@ -111,7 +120,15 @@ impl Settlement<'_> {
             Some(conflicts) if error.kind() == ErrorKind::Conflict => {
                 Failure::new(self.contested(conflicts))
             }
-            _ => Failure::new(format_args!("not applied: {error}")),
+            cause => {
+                let path = self.directory.join(OsStr::from_bytes(error.path().as_bytes()));
+                let failure = Failure::new(error.kind());
+                let failure = match cause {
+                    Some(cause) => Failure::new(cause).context(failure),
+                    None => failure,
+                };
+                failure.context(path.display()).context("not applied")
+            }
         })?;
         drop(meter);
         tell!("applied to {}", self.directory.display());

@@ -87,7 +87,15 @@ impl OverlayFs {
         let staging = self.state.spare_in(root);
         target.create(&staging, &NewNode::directory()).map_err(|e| named(&staging, e))?;
         let left = |(path, error): Failed| {
-            let reason = format!("{error}; what was not applied is in {}", staging.display());
+            // Refused while anything waits there.
+            if target.remove_dir(&staging).is_ok() {
+                return error.at("apply", &path);
+            }
+            let rest = format!("what was not applied is in {}", staging.display());
+            let reason = match error.cause() {
+                Some(cause) => format!("{cause}; {rest}"),
+                None => rest,
+            };
             BackendError::new(error.kind(), reason).at("apply", &path)
         };
         let mut plan = Plan::new(self, target, &staging, moving, progress);
