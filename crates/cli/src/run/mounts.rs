@@ -1,5 +1,5 @@
-//! Changes that meet another mount in the directory: its files are not the directory's, and
-//! neither it nor what is above it can be removed or moved.
+//! Changes that meet another mount in the directory: neither it nor what is
+//! above it can be removed or moved, and nothing can be renamed into it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -17,16 +17,16 @@ pub fn met(changes: &[Change], directory: &Path) -> Option<PathBuf> {
     })
 }
 
+/// Names may go from another mount, but none can be put into it in one step.
 fn meets(change: &Change, mount: &VfsPath) -> bool {
+    let holds = |name: &VfsPath| mount.starts_with(name);
     let path = &*change.path;
-    let replaced = match &change.kind {
-        ChangeKind::Renamed { from } if mount.starts_with(from) || from.starts_with(mount) => {
-            return true;
-        }
-        ChangeKind::Modified => change.file_type != FileType::Directory,
-        _ => true,
-    };
-    path.starts_with(mount) || (replaced && mount.starts_with(path))
+    match &change.kind {
+        ChangeKind::Deleted => holds(path),
+        ChangeKind::Modified if change.file_type == FileType::Directory => false,
+        ChangeKind::Renamed { from } if holds(from) => true,
+        _ => holds(path) || path.starts_with(mount),
+    }
 }
 
 fn mount_points(table: &[u8]) -> impl Iterator<Item = PathBuf> {
