@@ -273,3 +273,18 @@ fn what_a_failed_command_did_is_kept_and_not_applied() {
     assert!(!place.path().join("half").exists());
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn changed_attributes_are_told_from_contents() {
+    if skipped() {
+        return;
+    }
+    let place = workplace();
+    let script = "chmod 600 edit; echo GONE > gone; chmod 700 old; mv old new";
+    let (_, said) = ends_with(0, sh(place.path(), &["--discard"], script));
+    for line in
+        ["modified  edit  attributes\n", "modified  gone  5 B\n", "old/ -> new/  attributes\n"]
+    {
+        assert!(said.contains(line), "{line:?} is missing in:\n{said}");
+    }
+}

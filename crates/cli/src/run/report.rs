@@ -127,11 +127,17 @@ fn line(change: &Change, content: Option<&Content>) -> String {
             let files = if content.files == 1 { "file" } else { "files" };
             format!("  {} {files}, {}", content.files, size(content.bytes))
         }
+        _ if change.kind == ChangeKind::Modified && !change.contents => "  attributes".to_owned(),
         (_, Some(old), Some(new)) if old != new => format!("  {}, was {}", size(new), size(old)),
         (_, _, Some(len)) | (_, Some(len), None) => format!("  {}", size(len)),
         (_, None, None) => String::new(),
     };
-    format!("  {:<9} {path}{size}", verb(&change.kind))
+    let attributes = match change.kind {
+        ChangeKind::Renamed { .. } if change.attributes => "  attributes",
+        ChangeKind::Modified if change.contents && change.attributes => "  attributes",
+        _ => "",
+    };
+    format!("  {:<9} {path}{size}{attributes}", verb(&change.kind))
 }
 
 fn verb(kind: &ChangeKind) -> &'static str {
@@ -180,7 +186,15 @@ mod tests {
         let new =
             (!matches!(kind, ChangeKind::Deleted) && file_type == FileType::File).then_some(len);
         let path = VfsPath::new(path.as_bytes()).unwrap().to_owned();
-        Change { kind, path, file_type, old_len: old, new_len: new }
+        Change {
+            kind,
+            path,
+            file_type,
+            old_len: old,
+            new_len: new,
+            attributes: false,
+            contents: false,
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use crate::backend::{File, FileSystem};
-use crate::error::{BackendResult, ErrorKind, Result};
+use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{FileType, Metadata};
 use crate::options::OpenOptions;
 use crate::path::{VfsPath, VfsPathBuf};
@@ -43,6 +43,10 @@ pub struct Change {
     pub old_len: Option<u64>,
     /// Length in bytes now, of a file or link that is there.
     pub new_len: Option<u64>,
+    /// Whether owner, mode or extended attributes differ, where something was there.
+    pub attributes: bool,
+    /// Whether type, length, contents or target differ, of a modified name.
+    pub contents: bool,
 }
 
 impl OverlayFs {
@@ -125,6 +129,8 @@ impl State {
             file_type: FileType::Directory,
             old_len: None,
             new_len: None,
+            attributes: true,
+            contents: false,
         }))
     }
 
@@ -148,13 +154,32 @@ impl State {
                 file_type: old.metadata.file_type,
                 old_len: len(&old.metadata),
                 new_len: None,
+                attributes: false,
+                contents: false,
             });
             return Ok((change, None));
         };
         let (file_type, new_len) = (now.file_type(), len(&now.metadata));
         let change = |kind, old: Option<&Hit<'_>>| {
             let old_len = old.and_then(|old| len(&old.metadata));
-            Change { kind, path: path.clone(), file_type, old_len, new_len }
+            let attributes = match old {
+                Some(old) => !self.same_facts(&now, old)?,
+                None => false,
+            };
+            let contents = match old {
+                Some(old) if kind == ChangeKind::Modified => !self.same_data(&now, old)?,
+                _ => false,
+            };
+            let path = path.clone();
+            Ok::<_, BackendError>(Change {
+                kind,
+                path,
+                file_type,
+                old_len,
+                new_len,
+                attributes,
+                contents,
+            })
         };
         if now.layer > 0 {
             // A lower name that shows: as it was, or in a directory that was.
@@ -172,25 +197,26 @@ impl State {
                 hides: false,
             });
             return Ok((
-                Some(change(ChangeKind::Renamed { from: from.clone() }, Some(&old))),
+                Some(change(ChangeKind::Renamed { from: from.clone() }, Some(&old))?),
                 inside,
             ));
         }
         let Some(old) = old else {
             let inside =
                 now.is_dir().then(|| Pair { path: path.clone(), before: None, hides: false });
-            return Ok((Some(change(ChangeKind::Added, None)), inside));
+            return Ok((Some(change(ChangeKind::Added, None)?), inside));
         };
         if !now.is_dir() || !old.is_dir() {
             let same = self.is_same(&now, &old)?;
             let inside =
                 now.is_dir().then(|| Pair { path: path.clone(), before: None, hides: false });
-            return Ok(((!same).then(|| change(ChangeKind::Modified, Some(&old))), inside));
+            let changed = (!same).then(|| change(ChangeKind::Modified, Some(&old)));
+            return Ok((changed.transpose()?, inside));
         }
         let hides = self.layers[0].remaps.get(&path).is_some();
         let same = !hides && self.same_facts(&now, &old)?;
         let changed = (!same).then(|| change(ChangeKind::Modified, Some(&old)));
-        Ok((changed, Some(Pair { path: path.clone(), before: before.clone(), hides })))
+        Ok((changed.transpose()?, Some(Pair { path: path.clone(), before: before.clone(), hides })))
     }
 
     /// Whether what was beneath at `from` still shows where that is, besides as `now` at `path`:
@@ -270,14 +296,20 @@ impl State {
     }
 
     fn is_same(&self, now: &Hit<'_>, old: &Hit<'_>) -> BackendResult<bool> {
+        // With more links it got another name through the overlay: copies have one.
+        Ok(now.metadata.modified == old.metadata.modified
+            && now.metadata.links <= 1
+            && self.same_facts(now, old)?
+            && self.same_data(now, old)?)
+    }
+
+    /// Whether two names show the same besides metadata. The names in directories do not count.
+    fn same_data(&self, now: &Hit<'_>, old: &Hit<'_>) -> BackendResult<bool> {
         let (new_facts, old_facts) = (&now.metadata, &old.metadata);
-        if new_facts.file_type != old_facts.file_type
-            || new_facts.len != old_facts.len
-            || new_facts.modified != old_facts.modified
-            || new_facts.device != old_facts.device
-            // It got another name through the overlay: copies have one.
-            || new_facts.links > 1
-            || !self.same_facts(now, old)?
+        if new_facts.file_type != old_facts.file_type {
+            return Ok(false);
+        }
+        if !now.is_dir() && (new_facts.len != old_facts.len || new_facts.device != old_facts.device)
         {
             return Ok(false);
         }
