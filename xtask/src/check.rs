@@ -32,5 +32,10 @@ pub fn check() -> Outcome {
 /// All tests of all crates, documentation examples included.
 pub fn tests() -> Outcome {
     let path = tools_path(Tool::ALL)?;
-    run("tests", cargo().args(["test", "--workspace"]).env("PATH", path))
+    run("tests", cargo().args(["test", "--workspace"]).env("PATH", path))?;
+    // The benchmark's peers are built by nobody else.
+    run(
+        "the benchmark with its peers",
+        cargo().args(["test", "--package", "stratafs-bench", "--features", "peers,physfs"]),
+    )
 }

@@ -7,10 +7,19 @@ use std::process::Command;
 
 use crate::step::{Outcome, cargo, has_program, run};
 
-/// A system package, and a program that shows it is there.
+/// A system package, and a program or file that shows it is there.
 struct Package {
     name: &'static str,
     program: &'static str,
+}
+
+impl Package {
+    fn is_there(&self) -> bool {
+        match self.program.starts_with('/') {
+            true => std::path::Path::new(self.program).exists(),
+            false => has_program(self.program),
+        }
+    }
 }
 
 const PACKAGES: &[Package] = &[
@@ -18,6 +27,11 @@ const PACKAGES: &[Package] = &[
     Package { name: "git", program: "git" },
     Package { name: "zip", program: "zip" },
     Package { name: "sqlite3", program: "sqlite3" },
+    Package { name: "python3", program: "python3" },
+    Package { name: "perl", program: "perl" },
+    Package { name: "bsdutils", program: "script" },
+    Package { name: "util-linux", program: "setpriv" },
+    Package { name: "libphysfs-dev", program: "/usr/include/physfs.h" },
     Package { name: "gcc", program: "cc" },
 ];
 
@@ -50,11 +64,8 @@ fn cache() -> Result<PathBuf, String> {
 
 /// Installs what is missing, or says what is.
 pub fn setup() -> Outcome {
-    let missing: Vec<&str> = PACKAGES
-        .iter()
-        .filter(|package| !has_program(package.program))
-        .map(|package| package.name)
-        .collect();
+    let missing: Vec<&str> =
+        PACKAGES.iter().filter(|package| !package.is_there()).map(|package| package.name).collect();
     if !missing.is_empty() {
         install(&missing)?;
     }

@@ -10,8 +10,9 @@ use crate::options::{Options, hardware_threads};
 pub struct Heading {
     /// The command line.
     pub command: String,
-    /// `release` or `debug`. Numbers of a debug build mean nothing.
-    pub build: &'static str,
+    /// `release` or `debug`, and the features that bring targets. Numbers of a debug build mean
+    /// nothing.
+    pub build: String,
     /// The compiler.
     pub compiler: &'static str,
     /// The version of the suite and the library.
@@ -45,7 +46,7 @@ impl Heading {
         let kernel = kernel.map(|text| text.to_string_lossy().into_owned()).join(" ");
         Heading {
             command: options.command.clone(),
-            build: if cfg!(debug_assertions) { "debug" } else { "release" },
+            build: build(),
             compiler: env!("BENCH_RUSTC"),
             version: env!("CARGO_PKG_VERSION"),
             cpu: format!("{model}, {} hardware threads", hardware_threads()),
@@ -66,7 +67,7 @@ impl Heading {
     pub fn lines(&self) -> [(&'static str, &str); 10] {
         [
             ("command", &self.command),
-            ("build", self.build),
+            ("build", &self.build),
             ("version", self.version),
             ("compiler", self.compiler),
             ("cpu", &self.cpu),
@@ -76,6 +77,16 @@ impl Heading {
             ("disk", &self.disk),
             ("method", &self.method),
         ]
+    }
+}
+
+fn build() -> String {
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let features = [("peers", cfg!(feature = "peers")), ("physfs", cfg!(feature = "physfs"))];
+    let features = features.iter().filter(|(_, on)| *on).map(|(name, _)| *name);
+    match features.collect::<Vec<_>>().join(",") {
+        none if none.is_empty() => profile.to_owned(),
+        features => format!("{profile}, --features {features}"),
     }
 }
 

@@ -47,7 +47,17 @@ pub fn run(
     options: &Options,
     tell: &mut dyn FnMut(Event<'_>) -> io::Result<()>,
 ) -> io::Result<Report> {
-    options.check().map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
+    let wrong = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
+    options.check().map_err(wrong)?;
+    let wanted = |target: &Target, scenario: Scenario| {
+        takes_part(target, scenario) && options.filter.matches(scenario.name(), target.name)
+    };
+    if !Scenario::ALL.iter().any(|&scenario| TARGETS.iter().any(|target| wanted(target, scenario)))
+    {
+        return Err(wrong("the filter lets no scenario and target through; see --list".to_owned()));
+    }
+    // Better now than after everything was measured.
+    Report::check_outputs(options)?;
     let parent = options.dir.clone().unwrap_or_else(env::temp_dir);
     let heading = Heading::new(options, &parent);
     tell(Event::Start(&heading))?;
@@ -59,9 +69,7 @@ pub fn run(
     let clock = latency::clock_overhead();
     for scenario in Scenario::ALL {
         for target in TARGETS {
-            if !takes_part(target, scenario)
-                || !options.filter.matches(scenario.name(), target.name)
-            {
+            if !wanted(target, scenario) {
                 continue;
             }
             let job = Job { options, world: &world, clock, scenario };

@@ -98,7 +98,13 @@ fn a_cold_run_and_kept_data() {
 
 #[test]
 fn options_that_make_no_sense_are_refused() {
-    let options = Options { scale: 0.0, ..Options::default() };
-    let error = run(&options, &mut |_| Ok(())).unwrap_err();
-    assert!(error.to_string().contains("scale"), "{error}");
+    let place = Some("/no/such/place/results.csv".into());
+    for (options, part) in [
+        (Options { scale: 0.0, ..Options::default() }, "scale"),
+        (Options { filter: "nothing".parse().unwrap(), ..Options::default() }, "filter"),
+        (Options { csv: place, ..Options::default() }, "/no/such/place"),
+    ] {
+        let error = run(&options, &mut |_| panic!("it began")).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
+    }
 }

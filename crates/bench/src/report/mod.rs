@@ -159,6 +159,16 @@ impl Report {
         svg::write(self)
     }
 
+    /// Finds out whether the files that the options name can be written; those that are there stay
+    /// as they are until there is something to write.
+    pub(crate) fn check_outputs(options: &Options) -> io::Result<()> {
+        for path in [&options.csv, &options.markdown, &options.svg].into_iter().flatten() {
+            let open = fs::OpenOptions::new().append(true).create(true).open(path);
+            open.map_err(|error| named(path, &error))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn save(&self, options: &Options) -> io::Result<()> {
         let save = |path: &Option<std::path::PathBuf>, text: &dyn Fn() -> String| match path {
             Some(path) => write_file(path, &text()),
@@ -171,8 +181,11 @@ impl Report {
 }
 
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    fs::write(path, text)
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    fs::write(path, text).map_err(|error| named(path, &error))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
