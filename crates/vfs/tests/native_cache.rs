@@ -4,12 +4,14 @@
 
 use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use stratafs::archive::{PackOptions, pack_to_vec};
 use stratafs::{
-    Capabilities, ErrorKind, FileSystem, NativeFs, NativeOptions, NewNode, NodeKind, OpenOptions,
-    RenameMode, VfsPath,
+    ArchiveFs, Capabilities, ErrorKind, FileSystem, MemoryFs, MountOptions, NativeFs,
+    NativeOptions, NewNode, NodeKind, OpenOptions, RenameMode, Vfs, VfsPath,
 };
 use tempfile::TempDir;
 
@@ -319,5 +321,34 @@ fn threads_learn_make_and_move_together() {
                 });
             }
         });
+    }
+}
+
+/// An empty directory that overrides an archive: its "not here" is kept, and given up at once
+/// when somebody drops a file into it.
+#[test]
+fn a_file_dropped_into_an_override_is_seen() {
+    let shipped = Vfs::with_root(MemoryFs::new());
+    shipped.create_dir("scripts").unwrap();
+    shipped.write("scripts/main", "shipped").unwrap();
+    let (bytes, _) = pack_to_vec(&shipped, &PackOptions::default()).unwrap();
+    let (dir, fs) = new(NativeOptions::new().cache_negative(true));
+    std::fs::create_dir(dir.path().join("scripts")).unwrap();
+    let tree = Vfs::new();
+    let archive = Arc::new(ArchiveFs::from_bytes(bytes).unwrap());
+    tree.mount("", archive, MountOptions::new()).unwrap();
+    tree.mount("", Arc::new(fs), MountOptions::new().priority(1)).unwrap();
+    for round in 0..20 {
+        for _ in 0..3 {
+            assert_eq!(tree.read("scripts/main").unwrap(), b"shipped");
+            assert!(!tree.exists("scripts/new").unwrap());
+        }
+        let own = format!("own {round}");
+        std::fs::write(dir.path().join("scripts/main"), &own).unwrap();
+        std::fs::write(dir.path().join("scripts/new"), &own).unwrap();
+        eventually(|| tree.read("scripts/main").unwrap() == own.as_bytes());
+        eventually(|| tree.exists("scripts/new").unwrap());
+        std::fs::remove_file(dir.path().join("scripts/main")).unwrap();
+        std::fs::remove_file(dir.path().join("scripts/new")).unwrap();
     }
 }
