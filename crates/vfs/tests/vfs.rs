@@ -280,7 +280,13 @@ fn walk_glob_and_copy() {
     assert_eq!(found("**/*.lua"), ["/a/b/two.lua", "/a/one.lua", "/mods/big/four.lua"]);
     assert_eq!(found("a/*.lua"), ["/a/one.lua"]);
     assert_eq!(found("a/b/*.{txt,lua}"), ["/a/b/three.txt", "/a/b/two.lua"]);
-    assert!(found("missing/*").is_empty());
+    for nothing in ["missing/*", "../a/*", "a//b/*", "a/./b/*"] {
+        assert!(found(nothing).is_empty(), "{nothing}");
+    }
+    vfs.symlink("b", "a/to-b").unwrap();
+    assert!(found("a/to-b/*").is_empty());
+    assert_eq!(found("a/to-*"), ["/a/to-b"]);
+    vfs.remove_file("a/to-b").unwrap();
     fails(vfs.glob("[").map(drop), ErrorKind::InvalidArgument);
 
     let private = MetadataChange::new().mode(0o600);

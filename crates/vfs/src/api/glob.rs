@@ -21,24 +21,31 @@ impl Vfs {
     /// literal beginning allows are read. Symbolic links are matched, not followed.
     ///
     /// # Errors
-    /// `InvalidArgument` for a pattern that is none; a literal beginning that does not exist
-    /// matches nothing.
+    /// `InvalidArgument` for a pattern that is none; a literal beginning that does not exist,
+    /// or leads through a symbolic link, matches nothing.
     pub fn glob(&self, pattern: &str) -> Result<Glob<'_>> {
         let pattern = pattern.trim_start_matches('/');
         let glob = GlobBuilder::new(pattern).literal_separator(true).build().map_err(|error| {
             BackendError::new(ErrorKind::InvalidArgument, error)
                 .at("glob", VfsPath::unchecked(pattern.as_bytes()))
         })?;
-        let walk = match self.walk(literal_directory(pattern)) {
-            Ok(walk) => Some(walk),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) =>
-            {
-                None
-            }
-            Err(error) => return Err(error),
-        };
+        let start = self.start_of(literal_directory(pattern))?;
+        let walk = start.map(|start| self.walk(start)).transpose()?;
         Ok(Glob { walk, matcher: glob.compile_matcher() })
+    }
+
+    /// The directory to walk from, if a walk of the whole tree would come to it: what is not
+    /// a normal path, not there or behind a symbolic link matches nothing.
+    fn start_of<'a>(&self, directory: &'a str) -> Result<Option<&'a VfsPath>> {
+        let Ok(start) = VfsPath::new(directory.as_bytes()) else { return Ok(None) };
+        for path in start.ancestors().chain([start]) {
+            match self.symlink_metadata(path) {
+                Ok(metadata) if metadata.is_dir() => {}
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(start))
     }
 }
 
