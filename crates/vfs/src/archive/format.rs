@@ -372,6 +372,10 @@ impl EntryRef<'_> {
     pub(crate) fn extra(self) -> u32 {
         u32_at(self.0, 60)
     }
+    /// Whether both are of one kind and their contents lie in the same place in the same way.
+    pub(crate) fn same_contents(self, other: EntryRef<'_>) -> bool {
+        self.0[..20] == other.0[..20] && self.0[28..31] == other.0[28..31]
+    }
     /// Whether the bytes that must be zero are.
     pub(crate) fn reserved_is_zero(self) -> bool {
         self.0[31] == 0 && u16_at(self.0, 34) == 0 && self.0[29] & !(ENCRYPTED | PLAIN) == 0

@@ -102,9 +102,16 @@ impl FileSystem for ArchiveFs {
             FileType::Directory => {}
             _ => return Err(ErrorKind::NotADirectory.into()),
         }
+        let mut last: &[u8] = b"";
         for number in index.children(directory, entry)? {
             let child = index.entry(number)?;
             let name = index.child_name(directory, number, child)?;
+            // Names in order are names that differ: one listed a thousand times in each of a
+            // few directories would make walks of any length.
+            if name <= last {
+                return Err(index.corrupt(number, "it is not in order"));
+            }
+            last = name;
             let file_type = index.kind(number, child)?;
             let id = match child.extra() {
                 0 => number,

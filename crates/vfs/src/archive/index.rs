@@ -160,9 +160,13 @@ impl Index {
         }
     }
 
-    /// The full path of an entry, not checked for its form.
+    /// The full path of an entry, not checked for its form but for its length: paths may share
+    /// their bytes, so that a small archive could hold many long ones.
     #[inline]
     pub(crate) fn path<'a>(&'a self, entry: EntryRef<'_>) -> BackendResult<&'a [u8]> {
+        if usize::from(entry.path_len()) > crate::path::MAX_PATH_LEN {
+            return Err(corrupt("path: too long"));
+        }
         self.names(entry.path().into(), entry.path_len().into(), &"path")
     }
 

@@ -312,7 +312,12 @@ impl Contents<'_> {
             && extra.file != number
         {
             let first = index.entry(extra.file)?;
-            return match first.first_block() == entry.first_block() && first.len() == entry.len() {
+            // The first is the one that is checked, so it must be nobody's other name itself.
+            let is_first =
+                index.extra(extra.file, first)?.is_some_and(|own| own.file == extra.file);
+            let same = entry.same_contents(first)
+                && index.content_hash(number)? == index.content_hash(extra.file)?;
+            return match is_first && same {
                 true => Ok(()),
                 false => Err(corrupt("it is not the file that it is a hard link of")),
             };
