@@ -13,7 +13,7 @@ use crate::path::{VfsPath, VfsPathBuf};
 use crate::source::Source;
 
 use super::inflate::InflateCache;
-use super::{Data, Inner, Method, Node, SkippedEntry};
+use super::{Data, Inner, Method, Node, Nodes, SkippedEntry};
 
 pub(super) fn build(source: Source, source_len: u64, cache: InflateCache) -> BackendResult<Inner> {
     let reader = BufReader::new(SourceReader { source: &source, position: 0, len: source_len });
@@ -39,47 +39,51 @@ pub(super) fn build(source: Source, source_len: u64, cache: InflateCache) -> Bac
     }
     drop(zip);
     let Builder { mut nodes, by_path, skipped } = tree;
-    for number in 0..nodes.len() {
-        let mut children = std::mem::take(&mut nodes[number].children);
-        children.sort_unstable_by(|&a, &b| nodes[a as usize].path.cmp(&nodes[b as usize].path));
-        nodes[number].children = children;
+    for number in 0..nodes.all.len() {
+        let mut children = std::mem::take(&mut nodes.all[number].children);
+        children.sort_unstable_by_key(|&child| nodes.path_bytes(child));
+        nodes.all[number].children = children;
     }
-    let has_symlinks = nodes.iter().any(|node| node.kind == FileType::Symlink);
+    let has_symlinks = nodes.all.iter().any(|node| node.kind == FileType::Symlink);
     Ok(Inner { source, source_len, nodes, by_path, has_symlinks, cache, skipped })
 }
 
 struct Builder {
-    nodes: Vec<Node>,
+    nodes: Nodes,
     by_path: HashTable<u32>,
     skipped: Vec<SkippedEntry>,
 }
 
 impl Builder {
     fn new() -> Builder {
-        let root = Node {
-            path: VfsPathBuf::new(),
+        let nodes = Nodes { all: Vec::new(), paths: Vec::new() };
+        let mut builder = Builder { nodes, by_path: HashTable::new(), skipped: Vec::new() };
+        builder.directory(0, 0);
+        builder
+    }
+
+    /// A new directory whose path lies there in the paths of all.
+    fn directory(&mut self, path_start: usize, path_len: usize) -> Option<u32> {
+        let number = u32::try_from(self.nodes.all.len()).ok()?;
+        self.nodes.all.push(Node {
+            path_start,
+            path_len,
             kind: FileType::Directory,
             mode: 0o755,
             modified: Timestamp::default(),
             data: Data::default(),
             children: Vec::new(),
-        };
-        let mut builder =
-            Builder { nodes: vec![root], by_path: HashTable::new(), skipped: Vec::new() };
-        builder.index(0);
-        builder
-    }
-
-    fn index(&mut self, number: u32) {
+        });
         let nodes = &self.nodes;
-        let hash = |&number: &u32| xxh3_64(nodes[number as usize].path.as_bytes());
+        let hash = |&number: &u32| xxh3_64(nodes.path_bytes(number));
         self.by_path.insert_unique(hash(&number), number, hash);
+        Some(number)
     }
 
     fn find(&self, path: &VfsPath) -> Option<u32> {
-        let nodes = &self.nodes;
-        let hash = xxh3_64(path.as_bytes());
-        self.by_path.find(hash, |&number| *nodes[number as usize].path == *path).copied()
+        let path = path.as_bytes();
+        let same = |&number: &u32| self.nodes.path_bytes(number) == path;
+        self.by_path.find(xxh3_64(path), same).copied()
     }
 
     fn add(
@@ -119,7 +123,7 @@ impl Builder {
                 reason: "below something that is not a directory",
             });
         };
-        let node = &mut self.nodes[number as usize];
+        let node = &mut self.nodes.all[number as usize];
         if kind != FileType::Directory && !node.children.is_empty() {
             return self.skipped.push(SkippedEntry {
                 name: name.to_vec(),
@@ -134,26 +138,22 @@ impl Builder {
     /// them is there and no directory.
     fn place(&mut self, path: &VfsPath) -> Option<u32> {
         let mut directory = 0;
-        let mut so_far = VfsPathBuf::new();
-        for name in path.components() {
-            if self.nodes[directory as usize].kind != FileType::Directory {
+        let mut start = None;
+        for prefix in path.ancestors().chain([path]).filter(|prefix| !prefix.is_root()) {
+            if self.nodes.get(directory).kind != FileType::Directory {
                 return None;
             }
-            so_far.push(name).ok()?;
-            directory = match self.find(&so_far) {
+            directory = match self.find(prefix) {
                 Some(number) => number,
                 None => {
-                    let number = u32::try_from(self.nodes.len()).ok()?;
-                    self.nodes.push(Node {
-                        path: so_far.clone(),
-                        kind: FileType::Directory,
-                        mode: 0o755,
-                        modified: Timestamp::default(),
-                        data: Data::default(),
-                        children: Vec::new(),
+                    let paths = &mut self.nodes.paths;
+                    let start = *start.get_or_insert_with(|| {
+                        let start = paths.len();
+                        paths.extend_from_slice(path.as_bytes());
+                        start
                     });
-                    self.index(number);
-                    self.nodes[directory as usize].children.push(number);
+                    let number = self.directory(start, prefix.len())?;
+                    self.nodes.all[directory as usize].children.push(number);
                     number
                 }
             };

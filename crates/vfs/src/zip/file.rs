@@ -16,7 +16,7 @@ use super::{Data, Inner, Method};
 impl Inner {
     /// Checks that an entry lies in the file and that its sizes can be true.
     pub(super) fn check_range(&self, number: u32) -> BackendResult<()> {
-        let data = &self.nodes[number as usize].data;
+        let data = &self.nodes.get(number).data;
         let end = data.offset.checked_add(data.stored_len);
         if end.is_none_or(|end| end > self.source_len) {
             return Err(self.explain(number, corrupt("it lies outside of the zip file")));
@@ -32,7 +32,7 @@ impl Inner {
 
     #[cold]
     pub(super) fn explain(&self, number: u32, error: BackendError) -> BackendError {
-        let path = self.nodes[number as usize].path.display();
+        let path = self.nodes.path(number).display();
         match error.cause() {
             Some(cause) => BackendError::new(error.kind(), format!("{path}: {cause}")),
             None => error,
@@ -41,7 +41,7 @@ impl Inner {
 
     /// Opens the contents of a file or symbolic link.
     pub(super) fn contents(&self, number: u32) -> BackendResult<Contents> {
-        let data = self.nodes[number as usize].data;
+        let data = self.nodes.get(number).data;
         let unsupported = |reason| Err(BackendError::new(ErrorKind::Unsupported, reason));
         let how = match data.method {
             Method::Stored => How::Stored,

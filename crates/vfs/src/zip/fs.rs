@@ -21,13 +21,13 @@ impl PathIndex for Inner {
     }
 
     fn kind(&self, number: u32) -> BackendResult<FileType> {
-        Ok(self.nodes[number as usize].kind)
+        Ok(self.nodes.get(number).kind)
     }
 }
 
 impl Inner {
     pub(super) fn metadata(&self, number: u32) -> Metadata {
-        let node = &self.nodes[number as usize];
+        let node = self.nodes.get(number);
         let mut metadata = Metadata::new(node.kind, node.mode);
         metadata.id = FileId(u64::from(number) + 1);
         metadata.len = node.data.len;
@@ -55,7 +55,7 @@ impl FileSystem for ZipFs {
             return inner.refuse(path);
         }
         let number = inner.resolve(path)?;
-        match inner.nodes[number as usize].kind {
+        match inner.nodes.get(number).kind {
             FileType::Directory => Err(ErrorKind::IsADirectory.into()),
             FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
             _ => {
@@ -89,15 +89,15 @@ impl FileSystem for ZipFs {
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
         let inner = &*self.inner;
-        let directory = &inner.nodes[inner.resolve(path)? as usize];
+        let directory = inner.nodes.get(inner.resolve(path)?);
         if directory.kind != FileType::Directory {
             return Err(ErrorKind::NotADirectory.into());
         }
         for &number in &directory.children {
-            let child = &inner.nodes[number as usize];
-            let name = child.path.file_name().unwrap_or_default();
+            let file_type = inner.nodes.get(number).kind;
+            let name = inner.nodes.path(number).file_name().unwrap_or_default();
             let id = FileId(u64::from(number) + 1);
-            if visit(DirEntry { name, file_type: child.kind, id }).is_break() {
+            if visit(DirEntry { name, file_type, id }).is_break() {
                 break;
             }
         }
@@ -107,7 +107,7 @@ impl FileSystem for ZipFs {
     fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
         let inner = &*self.inner;
         let number = inner.resolve(path)?;
-        let node = &inner.nodes[number as usize];
+        let node = inner.nodes.get(number);
         if node.kind != FileType::Symlink {
             return Err(ErrorKind::InvalidArgument.into());
         }
@@ -139,7 +139,7 @@ impl FileSystem for ZipFs {
     fn statfs(&self) -> BackendResult<Statfs> {
         Ok(Statfs {
             total: self.inner.source_len,
-            files: self.inner.nodes.len() as u64,
+            files: self.inner.nodes.all.len() as u64,
             block_size: 4096,
             ..Statfs::default()
         })

@@ -47,7 +47,7 @@ use crate::backend::File;
 use crate::error::{BackendError, BackendResult, ErrorKind};
 use crate::immutable::PathIndex;
 use crate::metadata::{FileType, Timestamp};
-use crate::path::{VfsPath, VfsPathBuf};
+use crate::path::VfsPath;
 use crate::sharded::Sharded;
 use crate::source::{HostFile, Source, from_io};
 
@@ -88,16 +88,43 @@ pub struct SkippedEntry {
 pub(crate) struct Inner {
     source: Source,
     source_len: u64,
-    nodes: Vec<Node>,
+    nodes: Nodes,
     by_path: HashTable<u32>,
     has_symlinks: bool,
     cache: InflateCache,
     skipped: Vec<SkippedEntry>,
 }
 
+/// All nodes. An entry and the directories that its path implies share the bytes of the path:
+/// a name of a few thousand bytes implies thousands of directories.
+#[derive(Debug)]
+struct Nodes {
+    all: Vec<Node>,
+    paths: Vec<u8>,
+}
+
+impl Nodes {
+    #[inline]
+    fn get(&self, number: u32) -> &Node {
+        &self.all[number as usize]
+    }
+
+    #[inline]
+    fn path_bytes(&self, number: u32) -> &[u8] {
+        let node = self.get(number);
+        &self.paths[node.path_start..][..node.path_len]
+    }
+
+    fn path(&self, number: u32) -> &VfsPath {
+        VfsPath::from_normal(self.path_bytes(number))
+    }
+}
+
 #[derive(Debug)]
 struct Node {
-    path: VfsPathBuf,
+    /// Where its path lies in the paths of all.
+    path_start: usize,
+    path_len: usize,
     kind: FileType,
     mode: u32,
     modified: Timestamp,
@@ -134,10 +161,9 @@ impl AsRef<Source> for Inner {
 impl Inner {
     #[inline]
     fn number(&self, path: &VfsPath) -> Option<u32> {
-        let found = self
-            .by_path
-            .find(xxh3_64(path.as_bytes()), |&number| *self.nodes[number as usize].path == *path);
-        found.copied()
+        let path = path.as_bytes();
+        let same = |&number: &u32| self.nodes.path_bytes(number) == path;
+        self.by_path.find(xxh3_64(path), same).copied()
     }
 }
 
@@ -212,7 +238,7 @@ impl ZipFs {
     pub fn stored_range(&self, path: &VfsPath) -> BackendResult<(u64, u64)> {
         let inner = &*self.inner;
         let number = inner.resolve(path)?;
-        let node = &inner.nodes[number as usize];
+        let node = inner.nodes.get(number);
         match (node.kind, node.data.method) {
             (FileType::Directory, _) => Err(ErrorKind::IsADirectory.into()),
             (FileType::File, Method::Stored) => {
@@ -249,6 +275,8 @@ impl crate::archive::ArchiveFs {
 
 impl fmt::Debug for ZipFs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZipFs").field("entries", &self.inner.nodes.len()).finish_non_exhaustive()
+        f.debug_struct("ZipFs")
+            .field("entries", &self.inner.nodes.all.len())
+            .finish_non_exhaustive()
     }
 }
