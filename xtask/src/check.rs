@@ -9,6 +9,8 @@ const FEATURE_SETS: &[&str] = &["", "glob", "archive", "zip", "watch", "zstd"];
 /// Formatting, lints, documentation, and that each feature builds alone.
 pub fn check() -> Outcome {
     run("format", cargo().args(["fmt", "--all", "--check"]))?;
+    let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"];
+    run("format of the fuzz targets", cargo().args(fuzz))?;
     run(
         "lints",
         cargo().args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),

@@ -4,6 +4,7 @@
 //! has nothing but a Rust toolchain.
 
 mod check;
+mod fuzz;
 mod setup;
 mod step;
 
@@ -17,6 +18,8 @@ usage: cargo xtask NAME
   test    everything: formatting, lints, documentation, features, all tests (the tests mount
           real file systems and install what they need)
   check   formatting, lints, documentation, features
+  fuzz    TARGET [-- ARGUMENT...]: fuzzes a decoder until it fails or is interrupted; the
+          arguments are libFuzzer's, as in `-- -max_total_time=600`
   setup   what the tests need: system packages and test programs
 ";
 
@@ -27,6 +30,10 @@ fn main() -> ExitCode {
     let outcome = match (&name[..], &rest[..]) {
         ("test", []) => setup::setup().and_then(|()| check::check()).and_then(|()| check::tests()),
         ("check", []) => check::check(),
+        ("fuzz", [target]) => fuzz::fuzz(target, &[]),
+        ("fuzz", [target, dashes, arguments @ ..]) if dashes == "--" => {
+            fuzz::fuzz(target, arguments)
+        }
         ("setup", []) => setup::setup(),
         _ => {
             eprint!("{USAGE}");

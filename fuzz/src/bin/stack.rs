@@ -1,0 +1,2 @@
+#![no_main]
+stratafs_fuzz_targets::target!(stack);
