@@ -95,7 +95,11 @@ fn find(pattern: &str) {
 fn exclude(pattern: &str) {
     let rules = PackOptions::new().jobs(1).rule(Rule::Exclude(pattern.to_owned()));
     let packed = pack_to_vec(&*TREE, &rules);
-    let Ok(glob) = Glob::new(pattern.trim_start_matches('/')) else {
+    let path = pattern.trim_start_matches("./").trim_start_matches('/');
+    let whole = path.trim_end_matches('/');
+    // With a slash at its end: a directory, and everything in it.
+    let directories_only = whole.len() < path.len();
+    let Ok(glob) = Glob::new(whole) else {
         let error = packed.expect_err("no pattern");
         return assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     };
@@ -103,9 +107,19 @@ fn exclude(pattern: &str) {
     let (bytes, _) = packed.expect("a pattern");
     let packed = Vfs::with_root(ArchiveFs::from_bytes(bytes).expect("an archive"));
     let found: BTreeSet<_> = walk(&packed).into_iter().collect();
+    let inside = Glob::new(&format!("{whole}/**")).expect("as good as the other").compile_matcher();
     let left_out = |path: &VfsPathBuf| {
         let above = path.ancestors().filter(|ancestor| !ancestor.is_root());
-        above.chain([&**path]).any(|path| matcher.is_match(text(&path.to_owned())))
+        above.chain([&**path]).any(|path| {
+            let is_it = matcher.is_match(text(&path.to_owned()));
+            match directories_only {
+                false => is_it,
+                true => {
+                    inside.is_match(text(&path.to_owned()))
+                        || is_it && TREE.symlink_metadata(path).expect("it is there").is_dir()
+                }
+            }
+        })
     };
     // The root is always there.
     let expected = walk(&TREE).into_iter().filter(|path| path.is_root() || !left_out(path));

@@ -45,8 +45,9 @@ pub(crate) struct Rules<'a> {
 
 struct Patterns<'a, T> {
     set: GlobSet,
-    /// Of each glob of the set: the pattern that it is of, and its value.
-    globs: Vec<(usize, T)>,
+    /// Of each glob of the set: the pattern that it is of, whether it is of directories only, and
+    /// its value.
+    globs: Vec<(usize, bool, T)>,
     /// The patterns, and whether anything matched.
     patterns: Vec<(&'a str, Cell<bool>)>,
 }
@@ -61,11 +62,12 @@ impl<'a, T: Copy> Patterns<'a, T> {
             // everything in it, with a slash at its end.
             let path = pattern.trim_start_matches("./").trim_start_matches('/');
             let whole = path.trim_end_matches('/');
+            let is_directory = whole.len() < path.len();
             builder.add(Glob::new(whole).map_err(bad)?);
-            globs.push((number, value));
-            if whole.len() < path.len() {
+            globs.push((number, is_directory, value));
+            if is_directory {
                 builder.add(Glob::new(&format!("{whole}/**")).map_err(bad)?);
-                globs.push((number, value));
+                globs.push((number, false, value));
             }
         }
         let set = builder.build().map_err(bad)?;
@@ -74,12 +76,14 @@ impl<'a, T: Copy> Patterns<'a, T> {
     }
 
     /// The value of the last pattern that matches.
-    fn last(&self, path: &Candidate<'_>) -> Option<T> {
+    fn last(&self, path: &Candidate<'_>, is_directory: bool) -> Option<T> {
         let mut last = None;
         for nth in self.set.matches_candidate(path) {
-            let (pattern, value) = self.globs[nth];
-            self.patterns[pattern].1.set(true);
-            last = Some(value);
+            let (pattern, of_directories, value) = self.globs[nth];
+            if is_directory || !of_directories {
+                self.patterns[pattern].1.set(true);
+                last = Some(value);
+            }
         }
         last
     }
@@ -135,15 +139,15 @@ impl<'a> Rules<'a> {
         Ok(self.compression.unused().chain(self.exclude.unused()).filter(missed).collect())
     }
 
-    pub(crate) fn excludes(&self, path: &VfsPath) -> bool {
+    pub(crate) fn excludes(&self, path: &VfsPath, is_directory: bool) -> bool {
         self.exclude_paths.contains(&path)
-            || with_candidate(path, |path| self.exclude.last(path).is_some())
+            || with_candidate(path, |path| self.exclude.last(path, is_directory).is_some())
     }
 
-    pub(crate) fn treatment(&self, path: &VfsPath) -> Treatment {
+    pub(crate) fn treatment(&self, path: &VfsPath, is_directory: bool) -> Treatment {
         with_candidate(path, |path| Treatment {
-            compression: self.compression.last(path).unwrap_or(Compression::Store),
-            encrypted: self.encrypt.last(path).is_some(),
+            compression: self.compression.last(path, is_directory).unwrap_or(Compression::Store),
+            encrypted: self.encrypt.last(path, is_directory).is_some(),
         })
     }
 }

@@ -122,6 +122,8 @@ impl Scan<'_> {
         let mut bad_name = None;
         let listed = self.source.read_dir(directory, &mut |entry| {
             match directory.join_name(entry.name) {
+                // What is left out is not looked at.
+                Ok(path) if self.rules.excludes(&path, entry.file_type.is_dir()) => {}
                 Ok(path) => children.push(path),
                 Err(error) => bad_name = Some(error),
             }
@@ -130,7 +132,6 @@ impl Scan<'_> {
         if let Err(error) = listed.and_then(|()| bad_name.map_or(Ok(()), Err)) {
             self.unreadable(directory, error)?;
         }
-        children.retain(|path| !self.rules.excludes(path));
         children.sort_unstable();
         Ok(children)
     }
@@ -174,7 +175,7 @@ impl Scan<'_> {
             xattrs,
             file,
             links: 1,
-            treatment: self.rules.treatment(path),
+            treatment: self.rules.treatment(path, metadata.is_dir()),
             first_block: 0,
             plain_at: None,
             hash: [0; 32],
