@@ -88,6 +88,8 @@ fn outside(offset: u64, len: usize) -> BackendError {
 /// A file of the host with the offset of the archive in it.
 #[derive(Debug)]
 pub(crate) struct HostFile {
+    // The browser reads no file by position.
+    #[cfg_attr(not(any(unix, windows)), allow(dead_code))]
     pub file: fs::File,
     pub base: u64,
 }
@@ -115,7 +117,8 @@ impl HostFile {
     }
 
     #[cfg(not(any(unix, windows)))]
-    fn read_exact_at(&self, _: &mut [u8], _: u64) -> io::Result<()> {
+    fn read_exact_at(&self, _: &mut [u8], offset: u64) -> io::Result<()> {
+        self.position(offset)?;
         Err(io::ErrorKind::Unsupported.into())
     }
 
