@@ -59,3 +59,13 @@ fn every_command_has_help_and_a_manual_page() {
     let (_, said) = run(2, &["man", "nothing"]);
     assert!(said.contains("no command `nothing`"), "{said}");
 }
+
+#[test]
+fn kinds_of_layers_and_their_options_are_listed() {
+    let (help, _) = run(0, &["mount", "--help"]);
+    assert!(help.contains(&stratafs_cli::stack::help()), "{help}");
+    for form in ["native:DIR ", "memory: ", "archive:FILE!ENTRY ", "  xor=KEY ", "  any-case "] {
+        assert!(help.contains(form), "{form}: {help}");
+    }
+    assert!(run(0, &["man", "mount"]).0.contains("archive:FILE!ENTRY"));
+}

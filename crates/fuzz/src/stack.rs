@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use stratafs::{MemoryOptions, VfsPath, path::normalize};
-use stratafs_cli::stack::{KeySource, LayerSpec, Source, build, native_spec};
+use stratafs::{VfsPath, path::normalize};
+use stratafs_cli::stack::{LayerSpec, build, grammar::unescape, kinds::KINDS, native_spec};
 use stratafs_testkit::tools::Random;
 
 use crate::{Target, mutate};
@@ -28,30 +28,14 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn mutate_stack(input: &mut Vec<u8>, random: &mut Random) {
-    let words: &[&[u8]] = &[
-        b"native:",
-        b"memory:",
-        b"archive:",
-        b"zip:",
-        b",ro",
-        b",any-case",
-        b",hidden",
-        b",size=",
-        b"99999999999G",
-        b"1k",
-        b",files=",
-        b",key-file=",
-        b",key-env=",
-        b"@/",
-        b"@",
-        b"!",
-        b"\\",
-        b"..",
-        b"/",
-        b"\n",
-        b"a",
-    ];
-    mutate::words(input, random, words);
+    let mut words: Vec<String> = KINDS.iter().map(|kind| format!("{}:", kind.name)).collect();
+    for (option, _) in KINDS.iter().flat_map(|kind| kind.options) {
+        words.push(format!(",{}", option.split_inclusive('=').next().unwrap_or_default()));
+    }
+    words.extend([",ro", ",any-case", ",hidden", "99999999999G", "1k"].map(str::to_owned));
+    words.extend(["@/", "@", "!", "\\", "..", "/", "\n", "a"].map(str::to_owned));
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    mutate::words(input, random, &words);
 }
 
 fn run(input: &[u8]) {
@@ -59,18 +43,13 @@ fn run(input: &[u8]) {
     let specs = lines.iter().filter_map(|line| LayerSpec::parse(OsStr::from_bytes(line)).ok());
     let specs: Vec<_> = specs.collect();
     for spec in &specs {
-        let named = match &spec.source {
-            Source::Memory(_) => true,
-            Source::Native(path) | Source::Zip(path) => !path.as_os_str().is_empty(),
-            Source::Archive { file, entry, .. } => {
-                !file.as_os_str().is_empty() && entry.as_ref().is_none_or(|entry| !entry.is_root())
-            }
-        };
-        assert!(named, "{spec:?}");
+        assert!(spec.kind == "memory" || !spec.source.argument().is_empty(), "{spec:?}");
+        let again = LayerSpec::parse(&spec.text()).expect("a specification that was written");
+        assert_eq!(format!("{again:?}"), format!("{spec:?}"));
         VfsPath::new(spec.mount_point.as_bytes()).expect("a normal mount point");
     }
     // Other sources would be opened on this machine.
-    if !specs.is_empty() && specs.iter().all(|spec| matches!(spec.source, Source::Memory(_))) {
+    if !specs.is_empty() && specs.iter().all(|spec| spec.kind == "memory") {
         // A quota may be too small for what the stack needs.
         if let Ok(tree) = build(&specs) {
             tree.metadata(VfsPath::root()).expect("the root");
@@ -80,7 +59,7 @@ fn run(input: &[u8]) {
     if let Some(directory) = std::str::from_utf8(input).ok().filter(|text| !text.is_empty()) {
         let spec = LayerSpec::parse(OsStr::new(&native_spec(Path::new(directory))));
         let spec = spec.expect("a directory's own specification");
-        assert_eq!(spec.source, Source::Native(directory.into()));
+        assert_eq!(spec.source.host_directory(), Some(Path::new(directory)));
         assert!(spec.mount_point.is_root() && !spec.read_only);
     }
 }
@@ -96,44 +75,32 @@ fn written_and_read(parts: &[&[u8]]) {
     let (choice, name, point, key) = (part(0), part(1), part(2), part(3));
     let flag = |bit: u32| choice.first().is_some_and(|byte| byte >> bit & 1 == 1);
     let Ok(mount_point) = normalize(point) else { return };
-    let path = || OsStr::from_bytes(name).into();
     let mut options = Vec::new();
-    let (kind, source) = match choice.first().map_or(0, |byte| byte >> 6) {
+    let kind = match choice.first().map_or(0, |byte| byte >> 6) {
         0 if name.is_empty() => {
-            options.extend([b"size=7K".to_vec(), b"files=3".to_vec()]);
-            ("memory", Source::Memory(MemoryOptions::new().quota_bytes(7 << 10).quota_files(3)))
+            options.extend([b"size=7168".to_vec(), b"files=3".to_vec()]);
+            "memory"
         }
         _ if name.is_empty() => return,
-        0 | 1 => ("native", Source::Native(path())),
-        2 => ("zip", Source::Zip(path())),
+        0 | 1 => "native",
+        2 => "zip",
         _ => {
             options.push([b"key-file=", key].concat());
-            let key = Some(KeySource::File(OsStr::from_bytes(key).into()));
-            let (positional, cache) = (flag(3), flag(4).then_some(5 << 10));
-            if positional {
-                options.push(b"positional".to_vec());
-            }
-            if cache.is_some() {
-                options.push(b"cache=5K".to_vec());
-            }
-            ("archive", Source::Archive { file: path(), entry: None, key, positional, cache })
+            options.extend(flag(3).then(|| b"positional".to_vec()));
+            options.extend(flag(4).then(|| b"cache=5120".to_vec()));
+            "archive"
         }
     };
     let flags = [(0, "ro"), (1, "any-case"), (2, "hidden")];
-    options.extend(
-        flags.iter().filter(|(bit, _)| flag(*bit)).map(|(_, name)| name.as_bytes().to_vec()),
-    );
+    let flags = flags.into_iter().filter(|(bit, _)| flag(*bit)).map(|(_, name)| name.as_bytes());
     let mut text = [kind.as_bytes(), b":", &escape(name)].concat();
-    for option in options {
-        text.extend([&b","[..], &escape(&option)].concat());
+    for option in options.iter().map(|option| &option[..]).chain(flags) {
+        text.extend([&b","[..], &escape(option)].concat());
     }
     text.extend([&b"@/"[..], &escape(point)].concat());
-    let expected = LayerSpec {
-        source,
-        mount_point: mount_point.into_owned(),
-        read_only: flag(0),
-        any_case: flag(1),
-        hidden: flag(2),
-    };
-    assert_eq!(LayerSpec::parse(OsStr::from_bytes(&text)), Ok(expected));
+    let spec = LayerSpec::parse(OsStr::from_bytes(&text)).expect("a specification of parts");
+    assert_eq!((spec.kind, &unescape(&spec.source.argument())[..]), (kind, name));
+    assert_eq!(spec.source.options(), options);
+    assert_eq!(spec.mount_point, mount_point.into_owned());
+    assert_eq!([spec.read_only, spec.any_case, spec.hidden], [0, 1, 2].map(flag));
 }

@@ -14,7 +14,7 @@ use stratafs_fuse::{Mount, MountOptions};
 
 use crate::exit::{Context, Failure, Outcome, Status, tell};
 use crate::output::Output;
-use crate::stack::{self, LayerSpec, Source};
+use crate::stack::{self, LayerSpec};
 
 /// Mount a stack of layers at a directory.
 ///
@@ -25,16 +25,7 @@ use crate::stack::{self, LayerSpec, Source};
 /// the background serves it until `strata umount`, a signal (TERM, INT, HUP) or the idle
 /// timeout unmounts it.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "A layer is written KIND:ARGUMENT[,OPTION...][@/PLACE]:
-  native:DIR          a directory of this machine
-  memory:             an empty tree in memory; options size=BYTES, files=COUNT
-  archive:FILE        a .vfs archive; options key-file=FILE, key-env=VARIABLE
-  archive:FILE!ENTRY  a .vfs archive stored in a zip file (an APK)
-  zip:FILE            a zip file
-Options for each: ro, any-case, hidden. A comma in a path is written `\\,`, a backslash `\\\\`.
-
-  strata mount --layer native:/srv/base --layer memory: /mnt/scratch
-  strata mount --layer native:/srv/game --layer native:/srv/maps,ro@/data/maps /mnt/game")]
+#[command(after_help = stack::help() + EXAMPLES)]
 pub struct Args {
     /// A layer of the stack; may be given several times, from the bottom up.
     #[arg(long = "layer", value_name = "SPEC", required = true,
@@ -61,6 +52,11 @@ pub struct Args {
     #[arg(long, hide = true)]
     detached: bool,
 }
+
+const EXAMPLES: &str = "
+
+  strata mount --layer native:/srv/base --layer memory: /mnt/scratch
+  strata mount --layer native:/srv/game --layer native:/srv/maps,ro@/data/maps /mnt/game";
 
 /// What the serving process says once the mount answers.
 const READY: &str = "ready";
@@ -98,7 +94,7 @@ fn serve(args: &Args) -> Outcome {
 
 /// What is at the mount point would be hidden, unless it is a layer of the mount itself.
 ///
-/// A native layer that contains the mount point would lead back into the mount, and the
+/// A layer of a directory that contains the mount point would lead back into the mount, and the
 /// serving process would wait for itself. At the very directory it is no harm: the layer is
 /// opened before, and stays beneath the mount.
 fn check_mountpoint(args: &Args) -> Result<(), Failure> {
@@ -108,7 +104,7 @@ fn check_mountpoint(args: &Args) -> Result<(), Failure> {
         .context(|| args.mountpoint.display())?;
     let mut is_layer = false;
     for layer in &args.layers {
-        if let Source::Native(directory) = &layer.source {
+        if let Some(directory) = layer.source.host_directory() {
             let directory = directory.canonicalize().context(|| directory.display())?;
             is_layer |= mountpoint == directory;
             if mountpoint != directory && mountpoint.starts_with(&directory) {
