@@ -2,38 +2,69 @@
 
 use crate::setup::{Tool, tools_path};
 use crate::step::{Outcome, cargo, run};
+use crate::{budget, features, oldest, wasm};
 
-/// Each feature of the library on its own, and none.
-const FEATURE_SETS: &[&str] = &["", "glob", "archive", "zip", "watch", "zstd"];
+type Gate = (&'static str, fn() -> Outcome);
 
-/// Formatting, lints, documentation, and that each feature builds alone.
+/// The gates of a change, by the name that runs one alone; those that answer at once come first.
+const QUICK: &[Gate] = &[
+    ("oldest-rust", oldest::check),
+    ("format", format),
+    ("budget", budget::check),
+    ("lints", lints),
+    ("docs", documentation),
+    ("features", features::check),
+];
+
+/// Gates that need more than a Rust toolchain, or minutes.
+const SLOW: &[Gate] = &[("wasm", wasm::check)];
+
+/// The quick gates.
 pub fn check() -> Outcome {
+    QUICK.iter().try_for_each(|(_, gate)| gate())
+}
+
+/// Every gate.
+pub fn check_all() -> Outcome {
+    check()?;
+    SLOW.iter().try_for_each(|(_, gate)| gate())
+}
+
+/// One gate, of either kind.
+pub fn check_one(name: &str) -> Outcome {
+    let gates = || QUICK.iter().chain(SLOW);
+    match gates().find(|(known, _)| *known == name) {
+        Some((_, gate)) => gate(),
+        None => {
+            let names: Vec<&str> = gates().map(|(name, _)| *name).collect();
+            Err(format!("no gate {name}; there are {}", names.join(", ")))
+        }
+    }
+}
+
+fn format() -> Outcome {
     run("format", cargo().args(["fmt", "--all", "--check"]))?;
     let fuzz = ["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"];
-    run("format of the fuzz targets", cargo().args(fuzz))?;
+    run("format of the fuzz targets", cargo().args(fuzz))
+}
+
+fn lints() -> Outcome {
     run(
         "lints",
         cargo().args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]),
-    )?;
+    )
+}
+
+fn documentation() -> Outcome {
     run(
         "documentation",
         cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"),
-    )?;
-    for features in FEATURE_SETS {
-        let title = if features.is_empty() { "no features" } else { features };
-        run(
-            &format!("library alone: {title}"),
-            cargo()
-                .args(["clippy", "--package", "stratafs", "--no-default-features", "--features"])
-                .args([features, "--", "--deny", "warnings"]),
-        )?;
-    }
-    Ok(())
+    )
 }
 
 /// All tests of all crates, documentation examples included.
 pub fn tests() -> Outcome {
-    let path = tools_path(Tool::ALL)?;
+    let path = tools_path(Tool::TESTS)?;
     run("tests", cargo().args(["test", "--workspace"]).env("PATH", path))?;
     // The benchmark's peers are built by nobody else.
     run(

@@ -1,9 +1,7 @@
 //! Coverage-guided fuzzing on the stable toolchain: the compiler's own coverage pass, asked for
 //! by flags, and libFuzzer.
 
-use std::process::Command;
-
-use crate::step::{Outcome, cargo, has_program, root, run};
+use crate::step::{Outcome, cargo, has_program, output, root, run, rustc};
 
 /// What libFuzzer needs of a program. It holds for the programs alone: a target is named to
 /// cargo, so that build scripts and macros are built without.
@@ -49,9 +47,7 @@ pub fn fuzz(target: &str, arguments: &[String]) -> Outcome {
 
 /// The triple of this machine, as the compiler calls it.
 fn host() -> Result<String, String> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let version = Command::new(rustc).arg("-vV").output().map_err(|e| format!("rustc: {e}"))?;
-    let text = String::from_utf8_lossy(&version.stdout);
+    let text = output(rustc().arg("-vV"))?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).ok_or_else(|| "rustc does not name its host".into())
 }

@@ -3,10 +3,15 @@
 //! Only the standard library is used, so that the command builds in a moment on a machine that
 //! has nothing but a Rust toolchain.
 
+mod budget;
 mod check;
+mod features;
 mod fuzz;
+mod manifest;
+mod oldest;
 mod setup;
 mod step;
+mod wasm;
 
 use std::process::ExitCode;
 
@@ -15,12 +20,13 @@ use step::Outcome;
 const USAGE: &str = "\
 usage: cargo xtask NAME
 
-  test    everything: formatting, lints, documentation, features, all tests (the tests mount
-          real file systems and install what they need)
-  check   formatting, lints, documentation, features
+  test    everything: all gates and all tests (the tests mount real file systems and install
+          what they need)
+  check   the quick gates: formatting, lints, documentation, features, dependencies
+  check   GATE: one gate alone, as in `check wasm`
   fuzz    TARGET [-- ARGUMENT...]: fuzzes a decoder until it fails or is interrupted; the
           arguments are libFuzzer's, as in `-- -max_total_time=600`
-  setup   what the tests need: system packages and test programs
+  setup   what the tests and gates need: system packages, programs, a library for the browser
 ";
 
 fn main() -> ExitCode {
@@ -28,8 +34,11 @@ fn main() -> ExitCode {
     let name = arguments.next().unwrap_or_default();
     let rest: Vec<String> = arguments.collect();
     let outcome = match (&name[..], &rest[..]) {
-        ("test", []) => setup::setup().and_then(|()| check::check()).and_then(|()| check::tests()),
+        ("test", []) => {
+            setup::setup().and_then(|()| check::check_all()).and_then(|()| check::tests())
+        }
         ("check", []) => check::check(),
+        ("check", [gate]) => check::check_one(gate),
         ("fuzz", [target]) => fuzz::fuzz(target, &[]),
         ("fuzz", [target, dashes, arguments @ ..]) if dashes == "--" => {
             fuzz::fuzz(target, arguments)

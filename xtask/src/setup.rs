@@ -1,4 +1,4 @@
-//! What the tests need and cargo does not bring: system packages, and test programs built
+//! What the tests and gates need and cargo does not bring: system packages, and programs built
 //! once and kept by version.
 
 use std::ffi::OsString;
@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::step::{Outcome, cargo, has_program, run};
+use crate::wasm;
 
 /// A system package, and a program or file that shows it is there.
-struct Package {
-    name: &'static str,
-    program: &'static str,
+pub struct Package {
+    /// As apt-get knows it.
+    pub name: &'static str,
+    /// A program in `PATH`, or a file by its whole path.
+    pub program: &'static str,
 }
 
 impl Package {
@@ -35,7 +38,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "gcc", program: "cc" },
 ];
 
-/// A test program from the crate registry.
+/// A program from the crate registry.
 #[derive(Clone, Copy)]
 pub struct Tool {
     name: &'static str,
@@ -43,17 +46,22 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// POSIX conformance, and random operations checked against a model.
-    pub const ALL: &[Tool] =
+    /// What the tests run: POSIX conformance, and random operations checked against a model.
+    pub const TESTS: &[Tool] =
         &[Tool { name: "pjdfstest", version: "0.2.2" }, Tool { name: "fsx", version: "0.3.2" }];
+
+    /// The program itself, whether it is there or not.
+    pub fn program(self) -> Result<PathBuf, String> {
+        Ok(self.directory()?.join("bin").join(self.name))
+    }
 
     fn directory(self) -> Result<PathBuf, String> {
         Ok(cache()?.join(format!("{}-{}", self.name, self.version)))
     }
 }
 
-/// Where built programs are kept: across checkouts, by version.
-fn cache() -> Result<PathBuf, String> {
+/// Where what was built is kept: across checkouts, by version.
+pub fn cache() -> Result<PathBuf, String> {
     let base = match (std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")) {
         (Some(cache), _) => PathBuf::from(cache),
         (None, Some(home)) => PathBuf::from(home).join(".cache"),
@@ -64,14 +72,10 @@ fn cache() -> Result<PathBuf, String> {
 
 /// Installs what is missing, or says what is.
 pub fn setup() -> Outcome {
-    let missing: Vec<&str> =
-        PACKAGES.iter().filter(|package| !package.is_there()).map(|package| package.name).collect();
-    if !missing.is_empty() {
-        install(&missing)?;
-    }
-    for &tool in Tool::ALL {
+    ensure(PACKAGES)?;
+    for &tool in Tool::TESTS {
         let directory = tool.directory()?;
-        if directory.join("bin").join(tool.name).is_file() {
+        if tool.program()?.is_file() {
             continue;
         }
         run(
@@ -81,6 +85,7 @@ pub fn setup() -> Outcome {
                 .arg(&directory),
         )?;
     }
+    wasm::setup()?;
     if !std::path::Path::new("/dev/fuse").exists() {
         eprintln!(
             "xtask: /dev/fuse is missing: the tests that mount will fail. On a virtual machine \
@@ -89,6 +94,13 @@ pub fn setup() -> Outcome {
         );
     }
     Ok(())
+}
+
+/// Installs those packages that are missing, or says which are.
+pub fn ensure(packages: &[Package]) -> Outcome {
+    let missing: Vec<&str> =
+        packages.iter().filter(|package| !package.is_there()).map(|package| package.name).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
 fn install(packages: &[&str]) -> Outcome {

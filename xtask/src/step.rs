@@ -21,6 +21,11 @@ pub fn cargo() -> Command {
     command
 }
 
+/// The compiler that this cargo uses.
+pub fn rustc() -> Command {
+    Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+}
+
 /// Runs a command with its output shown, and fails unless it succeeds.
 pub fn run(title: &str, command: &mut Command) -> Outcome {
     eprintln!("\n== {title}");
@@ -30,6 +35,17 @@ pub fn run(title: &str, command: &mut Command) -> Outcome {
         .map_err(|error| format!("{title}: cannot run {:?}: {error}", command.get_program()))?;
     eprintln!("== {title}: {:.0} s", start.elapsed().as_secs_f64());
     if status.success() { Ok(()) } else { Err(format!("{title}: {status}")) }
+}
+
+/// What a command prints, or the reason why there is nothing.
+pub fn output(command: &mut Command) -> Result<String, String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("cannot run {program}: {error}"))?;
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{program}: {}: {}", output.status, reason.trim()));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("{program}: prints no text"))
 }
 
 /// Whether a program is to be found in the places where programs are.
