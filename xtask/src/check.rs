@@ -2,7 +2,7 @@
 
 use crate::setup::{Tool, tools_path};
 use crate::step::{Outcome, cargo, run};
-use crate::{budget, features, oldest, wasm};
+use crate::{budget, deny, features, oldest, wasm};
 
 type Gate = (&'static str, fn() -> Outcome);
 
@@ -11,6 +11,7 @@ const QUICK: &[Gate] = &[
     ("oldest-rust", oldest::check),
     ("format", format),
     ("budget", budget::check),
+    ("deny", deny::check),
     ("lints", lints),
     ("docs", documentation),
     ("features", features::check),

@@ -5,6 +5,7 @@
 
 mod budget;
 mod check;
+mod deny;
 mod features;
 mod fuzz;
 mod manifest;

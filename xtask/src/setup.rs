@@ -50,6 +50,9 @@ impl Tool {
     pub const TESTS: &[Tool] =
         &[Tool { name: "pjdfstest", version: "0.2.2" }, Tool { name: "fsx", version: "0.3.2" }];
 
+    /// Licences and origins of the crates we build on.
+    pub const DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2" };
+
     /// The program itself, whether it is there or not.
     pub fn program(self) -> Result<PathBuf, String> {
         Ok(self.directory()?.join("bin").join(self.name))
@@ -73,7 +76,7 @@ pub fn cache() -> Result<PathBuf, String> {
 /// Installs what is missing, or says what is.
 pub fn setup() -> Outcome {
     ensure(PACKAGES)?;
-    for &tool in Tool::TESTS {
+    for &tool in Tool::TESTS.iter().chain(&[Tool::DENY]) {
         let directory = tool.directory()?;
         if tool.program()?.is_file() {
             continue;
