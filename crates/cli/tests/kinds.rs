@@ -24,7 +24,7 @@ impl LayerSource for Greeting {
     fn open(&self) -> Result<Arc<dyn FileSystem>, Failure> {
         let fs = Vfs::with_root(MemoryFs::new());
         fs.write("hello", &self.0)?;
-        Ok(Arc::new(fs))
+        Ok(fs.freeze())
     }
 }
 

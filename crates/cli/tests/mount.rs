@@ -147,7 +147,7 @@ fn archives_and_zip_files_are_layers() {
     source.create_dir("dir").unwrap();
     source.write("dir/packed", "from the archive").unwrap();
     source.write("both", "archive").unwrap();
-    let (packed, _) = pack_to_vec(&source, &PackOptions::new()).unwrap();
+    let (packed, _) = pack_to_vec(&*source.tree(), &PackOptions::new()).unwrap();
     fs::write(place.path().join("data.vfs"), packed).unwrap();
     let mut zip = std::process::Command::new("zip");
     zip.args(["-q", "-0", "app.zip", "data.vfs"]).current_dir(place.path());

@@ -1,69 +1,111 @@
 //! What is open: files and directory listings, by the number the kernel got for them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slab::Slab;
-use stratafs::File;
+use stratafs::{File, NodeId};
+
+use crate::ids::{DirHandle, FileHandle};
 
 const SHARDS: usize = 16;
 
-/// Things by number. Sharded, so that threads which serve different files do not share a lock.
-#[derive(Debug)]
-pub(crate) struct Slots<T> {
-    shards: [Mutex<Slab<Arc<T>>>; SHARDS],
+/// A number of one kind of open thing.
+pub(crate) trait Handle: Copy {
+    fn of(number: u64) -> Self;
+    fn number(self) -> u64;
 }
 
-impl<T> Slots<T> {
+impl Handle for FileHandle {
+    fn of(number: u64) -> Self {
+        FileHandle(number)
+    }
+    fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl Handle for DirHandle {
+    fn of(number: u64) -> Self {
+        DirHandle(number)
+    }
+    fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// Things by number. Sharded, so that threads which serve different files do not share a lock.
+#[derive(Debug)]
+pub(crate) struct Slots<H, T> {
+    shards: [Mutex<Slab<Arc<T>>>; SHARDS],
+    _handle: PhantomData<H>,
+}
+
+impl<H: Handle, T> Slots<H, T> {
     pub(crate) fn new() -> Self {
-        Slots { shards: std::array::from_fn(|_| Mutex::new(Slab::new())) }
+        let shards = std::array::from_fn(|_| Mutex::new(Slab::new()));
+        Slots { shards, _handle: PhantomData }
     }
 
-    /// Keeps `value`; `hint` (any number) picks the shard.
-    pub(crate) fn insert(&self, hint: u64, value: Arc<T>) -> u64 {
-        let shard = (hint % SHARDS as u64) as usize;
-        let key = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner).insert(value);
-        (key * SHARDS + shard) as u64
+    /// Keeps `value`; the node picks the shard.
+    pub(crate) fn insert(&self, node: NodeId, value: Arc<T>) -> H {
+        let shard = (node.0 % SHARDS as u64) as usize;
+        let key = self.shard(shard).insert(value);
+        H::of((key * SHARDS + shard) as u64)
     }
 
-    pub(crate) fn get(&self, handle: u64) -> Option<Arc<T>> {
+    pub(crate) fn get(&self, handle: H) -> Option<Arc<T>> {
         let (shard, key) = Self::split(handle);
-        shard_of(&self.shards, shard).get(key).cloned()
+        self.shard(shard).get(key).cloned()
     }
 
-    pub(crate) fn remove(&self, handle: u64) -> Option<Arc<T>> {
+    pub(crate) fn remove(&self, handle: H) -> Option<Arc<T>> {
         let (shard, key) = Self::split(handle);
-        shard_of(&self.shards, shard).try_remove(key)
+        self.shard(shard).try_remove(key)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        (0..SHARDS).all(|shard| shard_of(&self.shards, shard).is_empty())
+        (0..SHARDS).all(|shard| self.shard(shard).is_empty())
     }
 
-    fn split(handle: u64) -> (usize, usize) {
-        let handle = handle as usize;
+    fn split(handle: H) -> (usize, usize) {
+        let handle = handle.number() as usize;
         (handle % SHARDS, handle / SHARDS)
     }
-}
 
-fn shard_of<T>(
-    shards: &[Mutex<Slab<Arc<T>>>; SHARDS],
-    shard: usize,
-) -> std::sync::MutexGuard<'_, Slab<Arc<T>>> {
-    shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, shard: usize) -> MutexGuard<'_, Slab<Arc<T>>> {
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
-    pub(crate) node: u64,
+    pub(crate) node: NodeId,
     pub(crate) file: Box<dyn File>,
-    pub(crate) read: bool,
     pub(crate) write: bool,
+    /// Whether it may lend its bytes: one that did not is not asked again.
+    lends: AtomicBool,
 }
 
 impl OpenFile {
-    /// Whether this handle allows what another open of its file asks for.
-    pub(crate) fn covers(&self, read: bool, write: bool) -> bool {
-        (self.read || !read) && (self.write || !write)
+    pub(crate) fn new(node: NodeId, file: Box<dyn File>, write: bool) -> Self {
+        OpenFile { node, file, write, lends: AtomicBool::new(true) }
+    }
+
+    /// The bytes of a range, where the backend lends them.
+    pub(crate) fn lent(
+        &self,
+        range: std::ops::Range<u64>,
+    ) -> stratafs::BackendResult<Option<stratafs::kit::Bytes>> {
+        if !self.lends.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let lent = self.file.bytes_at(range)?;
+        if lent.is_none() {
+            self.lends.store(false, Ordering::Relaxed);
+        }
+        Ok(lent)
     }
 }

@@ -16,10 +16,10 @@
 //! `transport/` translates one protocol library into calls of it. Another transport (FUSE
 //! over `io_uring`) would be a second folder beside it. `device.rs` opens `/dev/fuse` and mounts.
 //!
-//! The kernel asks by inode number, backends answer by path. The door alone keeps the table
-//! between the two (`inodes.rs`): a number stands for a file from its lookup until the kernel
-//! forgets it, hard links share one number, and names move when they are renamed. A file
-//! without a name is answered through any handle still open on it.
+//! The kernel asks by inode number. A tree that knows its files by number
+//! ([`stratafs::NodeSystem`]) is asked so, and an adapter ([`stratafs::PathNodes`]) gives every other
+//! tree numbers: one stands for a file from its lookup until the kernel forgets it, whatever
+//! becomes of its names.
 //!
 //! Permissions are checked by the kernel (`default_permissions`) from the owners and modes the
 //! tree shows. Locks (`flock`, POSIX) are kept by the kernel and hold within one mount.
@@ -35,7 +35,7 @@ mod directory;
 mod door;
 mod errno;
 mod handles;
-mod inodes;
+mod ids;
 mod mount;
 mod notify;
 mod options;

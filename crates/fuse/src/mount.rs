@@ -10,11 +10,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use stratafs::FileSystem;
+use stratafs::kit::Tally;
+use stratafs::{FileSystem, Trace};
 
 use crate::device::{self, MountError};
 use crate::door::Door;
-use crate::options::MountOptions;
+use crate::options::{Freshness, MountOptions};
 use crate::transport;
 
 /// A tree, shown to the kernel at a directory. Served by threads of this process until
@@ -24,6 +25,7 @@ pub struct Mount {
     device: Arc<OwnedFd>,
     door: Arc<Door>,
     session: Option<JoinHandle<io::Result<()>>>,
+    tally: Option<Arc<Tally>>,
     /// Dropping it ends the thread that watches for idleness.
     _idle: Option<Sender<()>>,
 }
@@ -41,7 +43,10 @@ impl Mount {
         mountpoint: impl AsRef<Path>,
         options: &MountOptions,
     ) -> Result<Mount, MountError> {
-        let door = Arc::new(Door::new(fs).map_err(MountError::Backend)?);
+        let door = Arc::new(
+            Door::new(fs, options.freshness == Freshness::Exclusive)
+                .map_err(MountError::Backend)?,
+        );
         let mountpoint = device::resolve(mountpoint.as_ref())?;
         let device = device::mount(&mountpoint, options)?;
         let answer = Self::serve(&door, &mountpoint, device, options);
@@ -59,8 +64,11 @@ impl Mount {
         options: &MountOptions,
     ) -> Result<Mount, MountError> {
         let kept = Arc::new(device.try_clone().map_err(MountError::Session)?);
-        let session = transport::start(Arc::clone(door), device, &kept, mountpoint, options)
-            .map_err(MountError::Session)?;
+        let tally = options.stats.then(|| Arc::new(Tally::new(transport::NAMES)));
+        let counted = tally.clone();
+        let session =
+            transport::start(Arc::clone(door), device, &kept, mountpoint, options, counted)
+                .map_err(MountError::Session)?;
         let idle = match options.idle_timeout {
             None => None,
             Some(timeout) => {
@@ -79,6 +87,7 @@ impl Mount {
             device: kept,
             door: Arc::clone(door),
             session: Some(session),
+            tally,
             _idle: idle,
         })
     }
@@ -86,6 +95,11 @@ impl Mount {
     /// Where it is mounted: absolute, without symbolic links.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
+    }
+
+    /// What the kernel has asked for so far, where [`MountOptions::stats`] says to count it.
+    pub fn requests(&self) -> Option<Trace> {
+        self.tally.as_ref().map(|tally| tally.snapshot())
     }
 
     /// Whether it still is mounted (or, unmounted lazily, still in use).

@@ -8,6 +8,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use stratafs::NodeId;
+
 /// Message codes, in the field that answers use for the error.
 const INVALIDATE_NODE: u32 = 2;
 const INVALIDATE_ENTRY: u32 = 3;
@@ -29,9 +31,9 @@ impl Notifier {
     }
 
     /// A name must be looked up again, whether it led to something or to nothing.
-    pub(crate) fn expire_entry(&self, parent: u64, name: &[u8]) {
+    pub(crate) fn expire_entry(&self, parent: NodeId, name: &[u8]) {
         let mut body = Vec::with_capacity(16 + name.len() + 1);
-        body.extend_from_slice(&parent.to_ne_bytes());
+        body.extend_from_slice(&parent.0.to_ne_bytes());
         body.extend_from_slice(&(name.len() as u32).to_ne_bytes());
         body.extend_from_slice(&EXPIRE_ONLY.to_ne_bytes());
         body.extend_from_slice(name);
@@ -40,10 +42,10 @@ impl Notifier {
     }
 
     /// Attributes must be asked for again; with `contents`, cached pages as well.
-    pub(crate) fn invalidate_node(&self, node: u64, contents: bool) {
+    pub(crate) fn invalidate_node(&self, node: NodeId, contents: bool) {
         let offset: i64 = if contents { 0 } else { -1 };
         let mut body = Vec::with_capacity(24);
-        body.extend_from_slice(&node.to_ne_bytes());
+        body.extend_from_slice(&node.0.to_ne_bytes());
         body.extend_from_slice(&offset.to_ne_bytes());
         body.extend_from_slice(&0_i64.to_ne_bytes()); // to the end
         self.send(INVALIDATE_NODE, &body);

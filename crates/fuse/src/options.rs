@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use stratafs::Capabilities;
+
 /// Whether the tree can change without the door knowing, which decides how long the kernel may
 /// keep what it has learnt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Freshness {
     /// Somebody else may change the tree. The kernel keeps what it learns for a minute where the
-    /// tree reports changes ([`Capabilities::WATCH`](stratafs::Capabilities::WATCH)) and is told
+    /// tree reports changes ([`Capabilities::WATCH`]) and is told
     /// of each; otherwise, and while reports are lost, for a second. On a directory of the host a
     /// watch takes a walk over the tree, behind the running mount, and one of the user's inotify
     /// watches per directory.
@@ -44,9 +46,12 @@ pub struct MountOptions {
     pub name: String,
     /// The type is shown as `fuse.` and this.
     pub subtype: String,
-    /// How many threads answer the kernel; `None`: as many as the machine has processors, at
+    /// How many threads answer the kernel; `None`: one for a tree that never waits
+    /// ([`Capabilities::PROMPT`]), else as many as the machine has processors, at least 2 and at
     /// most 4.
     pub threads: Option<usize>,
+    /// Count the requests of the kernel, for [`Mount::requests`](crate::Mount::requests).
+    pub stats: bool,
 }
 
 impl Default for MountOptions {
@@ -70,6 +75,7 @@ impl MountOptions {
             name: "stratafs".to_owned(),
             subtype: "stratafs".to_owned(),
             threads: None,
+            stats: false,
         }
     }
 
@@ -108,8 +114,21 @@ impl MountOptions {
         self
     }
 
-    pub(crate) fn thread_count(&self) -> usize {
+    /// Count the requests of the kernel.
+    #[must_use]
+    pub fn stats(mut self, yes: bool) -> Self {
+        self.stats = yes;
+        self
+    }
+
+    /// Where no call waits, one thread answers soonest: it is the one that has just answered, on a
+    /// processor that is awake. Elsewhere one call that waits must not make the next one wait.
+    pub(crate) fn thread_count(&self, capabilities: Capabilities) -> usize {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or(processors.min(4)).max(1)
+        let usual = match capabilities.contains(Capabilities::PROMPT) {
+            true => 1,
+            false => processors.clamp(2, 4),
+        };
+        self.threads.unwrap_or(usual).max(1)
     }
 }

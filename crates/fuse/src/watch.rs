@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use stratafs::{ErrorKind, Metadata, WatchEvent, WatchGuard, WatchKind};
+use stratafs::{ErrorKind, Metadata, Stale, WatchEvent, WatchGuard, WatchKind};
 
-use crate::door::{Door, Stale};
+use crate::door::Door;
 use crate::notify::Notifier;
 
 /// For trees that change only through the mount.
@@ -238,7 +238,7 @@ impl Work {
         for stale in stale {
             match stale {
                 Stale::Entry(parent, name) => self.notifier.expire_entry(parent, &name),
-                Stale::Attributes(node) => self.notifier.invalidate_node(node, false),
+                Stale::Metadata(node) => self.notifier.invalidate_node(node, false),
                 Stale::Contents(node) => self.notifier.invalidate_node(node, true),
             }
         }

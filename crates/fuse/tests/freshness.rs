@@ -190,7 +190,7 @@ fn a_later_mount_is_seen() {
     let memory: Arc<dyn FileSystem> = Arc::new(MemoryFs::new());
     let (shown, late) = (Arc::new(Vfs::new()), Arc::new(MemoryFs::new()));
     shown.mount("", memory.clone(), stratafs::MountOptions::new()).unwrap();
-    let Some(tree) = Tree::new(shown.clone(), memory) else { return };
+    let Some(tree) = Tree::new(shown.tree(), memory) else { return };
     tree.wait_until_kept();
     assert!(!tree.at("late").exists());
     let id = shown.mount("late", late.clone(), stratafs::MountOptions::new()).unwrap();

@@ -169,7 +169,7 @@ fn a_read_only_mount_refuses_changes() {
     tree.mount("/", memory.clone(), stratafs::MountOptions::new()).unwrap();
     tree.write("file", "text").unwrap();
     for (fs_, options) in [
-        (Arc::new(tree) as Arc<dyn stratafs::FileSystem>, MountOptions::new().read_only(true)),
+        (tree.freeze() as Arc<dyn stratafs::FileSystem>, MountOptions::new().read_only(true)),
         (Arc::new(ReadOnlyFs::new(memory)), MountOptions::new()),
     ] {
         let Some(mounted) = Mounted::new(fs_, &options) else { return };

@@ -94,7 +94,7 @@ fn find(pattern: &str) {
 
 fn exclude(pattern: &str) {
     let rules = PackOptions::new().jobs(1).rule(Rule::Exclude(pattern.to_owned()));
-    let packed = pack_to_vec(&*TREE, &rules);
+    let packed = pack_to_vec(&*TREE.tree(), &rules);
     let path = pattern.trim_start_matches("./").trim_start_matches('/');
     let whole = path.trim_end_matches('/');
     // With a slash at its end: a directory, and everything in it.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use stratafs::{
-    BackendResult, ErrorKind, File, FileSystem, Metadata, OpenOptions, Seek, VfsPath, VfsPathBuf,
+    BackendResult, Detail, ErrorKind, File, FileSystem, Metadata, OpenOptions, Seek, VfsPath,
+    VfsPathBuf,
 };
 use stratafs_testkit::tools::try_read;
 use xxhash_rust::xxh3::xxh3_64;
@@ -78,8 +79,8 @@ pub fn observe(fs: &dyn FileSystem) -> Seen {
         let file = fs.open(&path, &OpenOptions::reading());
         seen.note(&path, "open", &file, |_| String::new());
         if let Ok(file) = file {
-            assert_eq!(file.metadata().expect("metadata of a handle"), metadata);
-            look_at_contents(&*file, &path, &metadata, &mut seen);
+            assert_eq!(file.file.metadata().expect("metadata of a handle"), metadata);
+            look_at_contents(&*file.file, &path, &metadata, &mut seen);
         }
     }
     seen
@@ -94,7 +95,7 @@ fn look_at_names(
 ) {
     let mut names = BTreeSet::new();
     let mut count = 0;
-    let listed = fs.read_dir(path, &mut |entry| {
+    let listed = fs.read_dir(path, Detail::Names, &mut |entry| {
         next.push(path.join_name(entry.name).expect("a listed name is a name"));
         assert!(names.insert(entry.name.to_vec()), "{:?} is listed twice", entry.name);
         count += 1;

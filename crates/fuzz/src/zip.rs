@@ -171,6 +171,6 @@ fn look(bytes: Vec<u8>, options: ZipOptions) {
 fn open_positional(bytes: &[u8], options: ZipOptions) -> BackendResult<ZipFs> {
     let holder = Arc::new(MemoryFs::new());
     put(&*holder, "zip", bytes);
-    let file = holder.open(p("zip"), &OpenOptions::reading())?;
+    let file = holder.open(p("zip"), &OpenOptions::reading())?.file;
     ZipFs::from_file(file, &ZipOptions { positional: true, ..options })
 }

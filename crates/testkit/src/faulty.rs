@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use stratafs::{
-    Allocation, BackendResult, Capabilities, DirEntry, ErrorKind, File, FileSystem, Metadata,
-    MetadataChange, NewNode, OpenOptions, RenameMode, Seek, Statfs, SyncScope, VfsPath, WatchGuard,
-    WatchSink, XattrMode,
+    Advice, Allocation, BackendResult, Backing, Capabilities, Detail, DirEntry, ErrorKind, File,
+    FileSystem, Metadata, MetadataChange, NewNode, NodeSystem, OpenOptions, Opened, RenameMode,
+    Seek, Statfs, Step, Storage, SyncScope, VfsPath, WatchGuard, WatchSink, XattrMode,
 };
 
 /// What is counted, and fails.
@@ -108,17 +108,18 @@ impl fmt::Debug for FaultyFs {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl FileSystem for FaultyFs {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        self.inner.capabilities() - Capabilities::GROUPS
     }
 
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened> {
         if options.needs_writable() {
             self.plan.meet(&[Operation::OpenToWrite, Operation::Change])?;
         }
-        let inner = self.inner.open(path, options)?;
-        Ok(Box::new(FaultyFile { inner, plan: Arc::clone(&self.plan) }))
+        let opened = self.inner.open(path, options)?;
+        Ok(faulty(opened, &self.plan))
     }
 
     fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
@@ -132,9 +133,10 @@ impl FileSystem for FaultyFs {
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
-        self.inner.read_dir(path, visit)
+        self.inner.read_dir(path, detail, visit)
     }
 
     fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
@@ -146,12 +148,12 @@ impl FileSystem for FaultyFs {
         self.inner.create(path, node)
     }
 
-    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<Metadata> {
         self.plan.change()?;
         self.inner.link(from, to)
     }
 
-    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()> {
+    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<Metadata> {
         self.plan.change()?;
         self.inner.rename(from, to, mode)
     }
@@ -166,7 +168,7 @@ impl FileSystem for FaultyFs {
         self.inner.remove_dir(path)
     }
 
-    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
+    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<Metadata> {
         self.plan.change()?;
         self.inner.set_metadata(path, change)
     }
@@ -206,6 +208,29 @@ impl FileSystem for FaultyFs {
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
         self.inner.watch(path, sink)
     }
+
+    fn sync_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.sync_dir(path)
+    }
+
+    /// None: its handles are not those of the backend below.
+    fn commit(&self, _: &[Step<'_>]) -> BackendResult<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn storage(&self) -> Storage {
+        self.inner.storage()
+    }
+
+    /// None: calls by number would go around the faults.
+    fn nodes(&self) -> Option<&dyn NodeSystem> {
+        None
+    }
+}
+
+fn faulty(opened: Opened, plan: &Arc<Plan>) -> Opened {
+    let plan = Arc::clone(plan);
+    opened.map(|inner| Box::new(FaultyFile { inner, plan }))
 }
 
 struct FaultyFile {
@@ -219,6 +244,7 @@ impl fmt::Debug for FaultyFile {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl File for FaultyFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> BackendResult<usize> {
         self.plan.meet(&[Operation::Read])?;
@@ -247,7 +273,7 @@ impl File for FaultyFile {
         self.inner.metadata()
     }
 
-    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<()> {
+    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<Metadata> {
         self.plan.change()?;
         self.inner.set_metadata(change)
     }
@@ -270,9 +296,42 @@ impl File for FaultyFile {
         self.inner.link_to(path)
     }
 
-    #[cfg(unix)]
-    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        // Whoever has the descriptor goes around the faults.
+    fn reopen(&self, options: &OpenOptions) -> BackendResult<Opened> {
+        Ok(faulty(self.inner.reopen(options)?, &self.plan))
+    }
+
+    fn xattr(&self, name: &[u8]) -> BackendResult<Vec<u8>> {
+        self.inner.xattr(name)
+    }
+
+    fn xattrs(&self) -> BackendResult<Vec<Vec<u8>>> {
+        self.inner.xattrs()
+    }
+
+    fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> BackendResult<()> {
+        self.plan.change()?;
+        self.inner.set_xattr(name, value, mode)
+    }
+
+    fn remove_xattr(&self, name: &[u8]) -> BackendResult<()> {
+        self.plan.change()?;
+        self.inner.remove_xattr(name)
+    }
+
+    fn advise(&self, advice: Advice, range: Range<u64>) {
+        self.inner.advise(advice, range);
+    }
+
+    fn close(&self) -> BackendResult<()> {
+        self.inner.close()
+    }
+
+    fn seal(&self) -> BackendResult<()> {
+        self.inner.seal()
+    }
+
+    /// None: whoever has the descriptor goes around the faults.
+    fn backing(&self) -> Option<Backing> {
         None
     }
 }

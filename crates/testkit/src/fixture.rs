@@ -175,13 +175,13 @@ pub fn write(fs: &dyn FileSystem, tree: &Tree) {
             }
             Item::File(mode, contents) => {
                 let options = OpenOptions::new().write(true).create_new(true).mode(*mode);
-                let file = fs.open(path, &options).expect("create a file");
+                let file = fs.open(path, &options).expect("create a file").file;
                 write_all(&*file, contents, 0);
             }
             Item::Symlink(target) => {
                 fs.create(path, &NewNode::symlink(target)).expect("create a symbolic link");
             }
-            Item::HardLink(other) => fs.link(other, path).expect("link"),
+            Item::HardLink(other) => drop(fs.link(other, path).expect("link")),
         }
     }
     // Children before parents: a change inside moves a directory's time.
@@ -227,7 +227,8 @@ fn check_item(fs: &dyn FileSystem, tree: &Tree, path: &VfsPath, item: &Item) {
             assert_eq!(known.len, expected.len() as u64, "length of {path:?}");
             let file = fs
                 .open(path, &OpenOptions::reading())
-                .unwrap_or_else(|error| panic!("open {path:?}: {error}"));
+                .unwrap_or_else(|error| panic!("open {path:?}: {error}"))
+                .file;
             assert!(contents(&*file) == *expected, "contents of {path:?}");
         }
         Item::Symlink(target) => {

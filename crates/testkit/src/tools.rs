@@ -3,8 +3,8 @@
 use std::ops::{ControlFlow, Range};
 
 use stratafs::{
-    BackendResult, Device, ErrorKind, File, FileSystem, FileType, Metadata, NewNode, NodeKind,
-    OpenOptions, RenameMode, Seek, VfsPath, VfsPathBuf,
+    BackendResult, Detail, Device, ErrorKind, File, FileSystem, FileType, Metadata, NewNode,
+    NodeKind, OpenOptions, RenameMode, Seek, VfsPath, VfsPathBuf,
 };
 
 /// A path from text or bytes that are normal.
@@ -38,7 +38,7 @@ pub fn fails<T>(result: BackendResult<T>, expected: ErrorKind) {
 /// Opens.
 #[track_caller]
 pub fn open(fs: &dyn FileSystem, path: &str, options: OpenOptions) -> Box<dyn File> {
-    fs.open(p(path), &options).unwrap_or_else(|error| panic!("open {path:?}: {error}"))
+    fs.open(p(path), &options).unwrap_or_else(|error| panic!("open {path:?}: {error}")).file
 }
 
 /// Opens for reading and writing, made where there is none.
@@ -205,7 +205,7 @@ pub fn names(fs: &dyn FileSystem, path: &str) -> Vec<String> {
 #[track_caller]
 pub fn entries(fs: &dyn FileSystem, path: &VfsPath) -> Vec<(Vec<u8>, FileType)> {
     let mut entries = Vec::new();
-    fs.read_dir(path, &mut |entry| {
+    fs.read_dir(path, Detail::Names, &mut |entry| {
         entries.push((entry.name.to_vec(), entry.file_type));
         ControlFlow::Continue(())
     })

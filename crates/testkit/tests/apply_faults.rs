@@ -26,7 +26,7 @@ fn tree(fs: &dyn FileSystem) -> Tree {
                     pending.push(path.clone());
                     None
                 }
-                _ => Some(contents(&*fs.open(&path, &OpenOptions::reading()).unwrap())),
+                _ => Some(contents(&*fs.open(&path, &OpenOptions::reading()).unwrap().file)),
             };
             tree.insert(path, content);
         }

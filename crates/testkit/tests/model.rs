@@ -61,7 +61,7 @@ fn a_tree_of_mounts() {
         for (at, fs) in [("", root), (mounts[0], memory()), (mounts[1], memory())] {
             vfs.mount(at, fs, MountOptions::new()).unwrap();
         }
-        (Arc::new(vfs) as Backend, ())
+        (vfs.freeze() as Backend, ())
     });
 }
 

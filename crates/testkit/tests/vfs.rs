@@ -25,16 +25,16 @@ fn among_mounts(root: impl FileSystem) -> Vfs {
 fn below_a_mount(mounted: Arc<dyn FileSystem>) -> Arc<dyn FileSystem> {
     let vfs = among_mounts(MemoryFs::new());
     vfs.mount("outer/point", mounted, MountOptions::new()).unwrap();
-    Arc::new(SubdirFs::new(Arc::new(vfs), p("outer/point").to_owned()).expect("a directory"))
+    Arc::new(SubdirFs::new(vfs.freeze(), p("outer/point").to_owned()).expect("a directory"))
 }
 
 fn over_memory() -> Subject {
-    Subject::new(Arc::new(among_mounts(MemoryFs::new())))
+    Subject::new(among_mounts(MemoryFs::new()).freeze())
 }
 
 fn over_native() -> Subject {
     let (fs, keeps) = native();
-    Subject::keeping(Arc::new(among_mounts(fs)), keeps)
+    Subject::keeping(among_mounts(fs).freeze(), keeps)
 }
 
 fn nested_memory() -> Subject {
@@ -108,5 +108,5 @@ fn readers_writers_mounts_and_unmounts_together() {
         });
     });
     assert_eq!(mounted.load(Ordering::Relaxed), 300);
-    assert!(FileSystem::exists(&vfs, p("stable/file")).unwrap());
+    assert!(FileSystem::exists(&*vfs.tree(), p("stable/file")).unwrap());
 }

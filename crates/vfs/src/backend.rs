@@ -20,17 +20,36 @@
 //! - Permission bits are stored, not enforced: the host enforces them for the native backend,
 //!   the kernel for a mount.
 //! - What one call has changed, every later call of any thread sees.
+//!
+//! # Answers
+//! A call answers what its backend learnt while it worked, so that nobody has to ask again:
+//! opening says whether it made the file, linking, renaming and changing metadata answer the
+//! metadata that is true afterwards. What costs a backend something extra is answered when it is
+//! asked for ([`OpenOptions::metadata`], [`Detail::Metadata`]), and then always.
+//!
+//! # How the traits grow
+//! A method without a body is part of what makes a backend; there will be no new ones. A method
+//! with a body is an ability that a backend may have: the body is right for every backend that
+//! has not heard of it, if slower or refusing. So a backend of somebody else compiles with every
+//! later version. A *layer* must forward all of them, or it silently hides what lies beneath:
+//! deny `clippy::missing_trait_methods` on its `impl`, as the layers of this crate do.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::BackendResult;
+use crate::backing::Backing;
+use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{FileId, FileType, Metadata, MetadataChange, Statfs};
-use crate::options::{Allocation, NewNode, OpenOptions, RenameMode, Seek, SyncScope, XattrMode};
+use crate::nodes::NodeSystem;
+use crate::options::{
+    Advice, Allocation, Detail, NewNode, OpenOptions, RenameMode, Seek, SyncScope, XattrMode,
+};
 use crate::path::VfsPath;
+use crate::storage::{Step, Storage};
 use crate::watch::{WatchGuard, WatchSink};
 
 bitflags::bitflags! {
@@ -67,6 +86,13 @@ bitflags::bitflags! {
         const WATCH = 1 << 13;
         /// A sync that returned survives the loss of power.
         const DURABLE = 1 << 14;
+        /// [`FileSystem::commit`] works.
+        const GROUPS = 1 << 15;
+        /// What is wrong with a write may be told as late as by [`File::close`]: who wants to
+        /// know calls it.
+        const LATE_ERRORS = 1 << 16;
+        /// No call waits for a disk, a network or another process.
+        const PROMPT = 1 << 17;
     }
 }
 
@@ -79,25 +105,61 @@ pub struct DirEntry<'a> {
     pub file_type: FileType,
     /// Which file it is.
     pub id: FileId,
+    /// What is known of it, of a symbolic link itself; there when it was asked for
+    /// ([`Detail::Metadata`]).
+    pub metadata: Option<&'a Metadata>,
+}
+
+/// What opening a file answers.
+#[derive(Debug)]
+pub struct Opened {
+    /// The handle.
+    pub file: Box<dyn File>,
+    /// Whether this call made the file.
+    pub made: bool,
+    /// What is known of the file; there when it was asked for ([`OpenOptions::metadata`]).
+    pub metadata: Option<Box<Metadata>>,
+}
+
+impl Opened {
+    /// The answer for a handle, with metadata if the options ask for it.
+    ///
+    /// # Errors
+    /// As [`File::metadata`].
+    #[inline]
+    pub fn new(file: Box<dyn File>, made: bool, options: &OpenOptions) -> BackendResult<Self> {
+        let metadata = if options.metadata { Some(Box::new(file.metadata()?)) } else { None };
+        Ok(Opened { file, made, metadata })
+    }
+
+    /// The same with another handle in place of this one, for layers that wrap.
+    #[inline]
+    #[must_use]
+    pub fn map(mut self, wrap: impl FnOnce(Box<dyn File>) -> Box<dyn File>) -> Self {
+        self.file = wrap(self.file);
+        self
+    }
 }
 
 /// A file system: one of the places that hold files, or a layer over others.
 pub trait FileSystem: Debug + Send + Sync + 'static {
-    /// What it can do. The same for its whole life.
+    /// What it can do. The same for its whole life: doors and layers keep the answer.
     fn capabilities(&self) -> Capabilities;
 
-    /// Opens a regular file, or any file but a directory or symbolic link that the backend can
-    /// open.
+    /// Opens a regular file; with [`OpenOptions::reference`] whatever has the name.
     ///
     /// # Errors
     /// - `InvalidArgument` when the options contradict themselves
-    ///   ([`OpenOptions::is_valid`]), or the file is a FIFO, socket or device.
+    ///   ([`OpenOptions::is_valid`]), or the file is a FIFO, socket or device (not for a
+    ///   reference).
     /// - `ReadOnly` when the options need a writable backend.
     /// - `NotFound` when there is no such file and it is not to be made.
     /// - `AlreadyExists` when it is to be made new and the name is taken, by whatever.
-    /// - `IsADirectory` for a directory; with `temporary`, `NotADirectory` for any other file.
-    /// - `SymlinkInPath` for a symbolic link.
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>>;
+    /// - `IsADirectory` for a directory (not for a reference); with `temporary`, `NotADirectory`
+    ///   for any other file.
+    /// - `SymlinkInPath` for a symbolic link (not for a reference).
+    /// - `Unsupported` for a reference, by a backend that has none.
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened>;
 
     /// What is known of the file, of a symbolic link itself.
     ///
@@ -115,13 +177,15 @@ pub trait FileSystem: Debug + Send + Sync + 'static {
 
     /// Calls `visit` for each entry, without `.` and `..`, in any order, until it breaks.
     /// Entries that are neither made nor removed meanwhile are visited exactly once. `visit`
-    /// must not call back into the backend.
+    /// must not call back into the backend. With [`Detail::Metadata`] every entry brings its
+    /// metadata; one that goes meanwhile is left out.
     ///
     /// # Errors
     /// `NotFound`, `NotADirectory`.
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()>;
 
@@ -139,17 +203,18 @@ pub trait FileSystem: Debug + Send + Sync + 'static {
     /// - For a whiteout only: `DirectoryNotEmpty` when a directory with entries has the name.
     fn create(&self, path: &VfsPath, node: &NewNode<'_>) -> BackendResult<Metadata>;
 
-    /// Gives the file at `from` a second name `to`.
+    /// Gives the file at `from` a second name `to`; answers what is known of the file then.
     ///
     /// # Errors
     /// - `Unsupported` without [`Capabilities::HARD_LINKS`].
     /// - `NotFound` when `from` is missing; `OperationNotPermitted` when it is a directory.
     /// - `AlreadyExists` when `to` is taken.
     /// - `TooManyLinks`.
-    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()>;
+    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<Metadata>;
 
     /// Renames, atomically: at every moment the destination names the old or the new file.
-    /// Renaming a file onto another name of itself does nothing.
+    /// Renaming a file onto another name of itself does nothing. Answers what is known of what
+    /// `to` names then.
     ///
     /// # Errors
     /// - `Busy` when either is the root.
@@ -159,7 +224,7 @@ pub trait FileSystem: Debug + Send + Sync + 'static {
     /// - `AlreadyExists` in no-replace mode when `to` is taken.
     /// - When replacing: `IsADirectory` for a non-directory onto a directory, `NotADirectory`
     ///   the other way, `DirectoryNotEmpty` for a directory onto one with entries.
-    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()>;
+    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<Metadata>;
 
     /// Removes a name that is not a directory. Open handles keep the file.
     ///
@@ -173,12 +238,14 @@ pub trait FileSystem: Debug + Send + Sync + 'static {
     /// `Busy` for the root; `NotFound`; `NotADirectory`; `DirectoryNotEmpty`.
     fn remove_dir(&self, path: &VfsPath) -> BackendResult<()>;
 
-    /// Changes metadata, of a symbolic link itself. What the backend does not keep (see
-    /// [`Capabilities::MODES`], [`Capabilities::OWNERS`]) is silently left.
+    /// Changes metadata, of a symbolic link itself, and answers what is known then. What the
+    /// backend does not keep (see [`Capabilities::MODES`], [`Capabilities::OWNERS`]) is silently
+    /// left.
     ///
     /// # Errors
-    /// `NotFound`; `OperationNotPermitted` where the host refuses.
-    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()>;
+    /// `NotFound`; for a new length `IsADirectory`, `InvalidArgument` when it is no regular file,
+    /// and as [`File::set_len`]; `OperationNotPermitted` where the host refuses.
+    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<Metadata>;
 
     /// The value of an extended attribute.
     ///
@@ -223,6 +290,41 @@ pub trait FileSystem: Debug + Send + Sync + 'static {
     /// # Errors
     /// `Unsupported` without [`Capabilities::WATCH`], whatever the path; `NotFound`.
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard>;
+
+    /// When it returns, the names that calls before it made or took away in the directory are on
+    /// the medium, as far as [`Capabilities::DURABLE`] says; contents and metadata of the files
+    /// need not be.
+    ///
+    /// # Errors
+    /// `NotFound`; `NotADirectory`.
+    fn sync_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        if !self.metadata(path)?.is_dir() {
+            return Err(ErrorKind::NotADirectory.into());
+        }
+        self.sync()
+    }
+
+    /// Makes several changes, in their order, that the loss of power leaves all or none of. Other
+    /// callers may see them one after another. It waits for the medium like a sync.
+    ///
+    /// # Errors
+    /// `Unsupported` without [`Capabilities::GROUPS`]; `InvalidArgument` for a handle of another
+    /// backend; as the steps. None was made then.
+    fn commit(&self, steps: &[Step<'_>]) -> BackendResult<()> {
+        let _ = steps;
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    /// What a writer may rely on when the power goes in the middle of a write. The same for the
+    /// backend's whole life.
+    fn storage(&self) -> Storage {
+        Storage::UNKNOWN
+    }
+
+    /// The same tree with its files named by number, where it knows them so.
+    fn nodes(&self) -> Option<&dyn NodeSystem> {
+        None
+    }
 }
 
 /// An open file. Many threads may use one handle at once; offsets are always given.
@@ -230,7 +332,10 @@ pub trait FileSystem: Debug + Send + Sync + 'static {
 /// Using a handle for what it was not opened for is `BadHandle`. Short reads and writes are
 /// legal, except that a read answers 0 only at the end (or for an empty buffer) and a write
 /// answers 0 only for an empty buffer.
-pub trait File: Debug + Send + Sync + 'static {
+///
+/// A handle ends when it is dropped, which cannot fail. Who wants to know whether all went well
+/// calls [`close`](Self::close) before.
+pub trait File: Any + Debug + Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; 0 at or after the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> BackendResult<usize>;
 
@@ -255,8 +360,12 @@ pub trait File: Debug + Send + Sync + 'static {
     /// What is known of the file, also when its last name is gone.
     fn metadata(&self) -> BackendResult<Metadata>;
 
-    /// Changes metadata; see [`FileSystem::set_metadata`].
-    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<()>;
+    /// Changes metadata and answers what is known then; see [`FileSystem::set_metadata`]. A new
+    /// length needs a handle that may write, anything else none.
+    ///
+    /// # Errors
+    /// `BadHandle`; else as there.
+    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<Metadata>;
 
     /// When it returns, what the scope names is on the medium, as far as
     /// [`Capabilities::DURABLE`] says.
@@ -281,7 +390,80 @@ pub trait File: Debug + Send + Sync + 'static {
     /// as temporary; `NotFound`, `NotADirectory` for the parent; `AlreadyExists`.
     fn link_to(&self, path: &VfsPath) -> BackendResult<()>;
 
-    /// The host's descriptor behind this handle, for a kernel that can use it directly.
-    #[cfg(unix)]
-    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
+    /// Another handle on the same file, whatever name it has, or none; of a temporary file one
+    /// that may name it as well. The options neither make nor cut anything.
+    ///
+    /// # Errors
+    /// As [`FileSystem::open`] of a file that exists; `InvalidArgument` for other options;
+    /// `Unsupported` where the backend cannot.
+    fn reopen(&self, options: &OpenOptions) -> BackendResult<Opened> {
+        let _ = options;
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// As [`FileSystem::xattr`]; `Unsupported` where the backend cannot do this by a handle.
+    fn xattr(&self, name: &[u8]) -> BackendResult<Vec<u8>> {
+        let _ = name;
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    /// The names of all extended attributes.
+    ///
+    /// # Errors
+    /// As [`xattr`](Self::xattr), without `NoAttribute`.
+    fn xattrs(&self) -> BackendResult<Vec<Vec<u8>>> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// As [`FileSystem::set_xattr`]; `Unsupported` where the backend cannot do this by a handle.
+    fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> BackendResult<()> {
+        let _ = (name, value, mode);
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// As [`FileSystem::remove_xattr`]; `Unsupported` where the backend cannot do this by a
+    /// handle.
+    fn remove_xattr(&self, name: &[u8]) -> BackendResult<()> {
+        let _ = name;
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    /// What will be read, or will not be for a while: a hint, which changes no answer.
+    fn advise(&self, advice: Advice, range: Range<u64>) {
+        let _ = (advice, range);
+    }
+
+    /// The caller has done with this handle: answers what is wrong with writes that were answered
+    /// as good. What is written need not be durable. The handle can be used and closed again.
+    ///
+    /// # Errors
+    /// `Io`, `NoSpace` and the like, of a backend with [`Capabilities::LATE_ERRORS`].
+    fn close(&self) -> BackendResult<()> {
+        Ok(())
+    }
+
+    /// The file is finished: the caller knows of no further change. A backend may then do what
+    /// costs too much while a file grows (hash, compress, pack). It promises nothing, and a
+    /// later write is as legal as ever.
+    ///
+    /// # Errors
+    /// As [`close`](Self::close).
+    fn seal(&self) -> BackendResult<()> {
+        Ok(())
+    }
+
+    /// Where a kernel may read and write the file by itself; see [`Backing`] for what that binds
+    /// both sides to. `None`: all bytes go through this handle.
+    fn backing(&self) -> Option<Backing> {
+        None
+    }
 }

@@ -30,9 +30,11 @@ mod api;
 #[cfg(feature = "archive")]
 pub mod archive;
 mod backend;
+mod backing;
+mod clock;
+mod errno;
 mod error;
-mod handle;
-mod immutable;
+pub mod kit;
 mod layers;
 #[cfg(any(feature = "archive", feature = "zip"))]
 mod mapping;
@@ -40,12 +42,14 @@ mod memory;
 mod metadata;
 mod mount;
 mod native;
+mod nodes;
 mod options;
 mod overlay;
 pub mod path;
 mod sharded;
 #[cfg(any(feature = "archive", feature = "zip"))]
 mod source;
+mod storage;
 mod watch;
 #[cfg(feature = "zip")]
 pub mod zip;
@@ -57,9 +61,12 @@ pub use api::Glob;
 pub use api::{DirList, FileStream, VfsFile, Walk, WalkEntry};
 #[cfg(feature = "archive")]
 pub use archive::ArchiveFs;
-pub use backend::{Capabilities, DirEntry, File, FileSystem};
+pub use backend::{Capabilities, DirEntry, File, FileSystem, Opened};
+pub use backing::Backing;
+pub use clock::Clock;
 pub use error::{BackendError, BackendResult, Error, ErrorKind, Result};
-pub use layers::{CaseFoldFs, ReadOnlyFs, SubdirFs, Trace, TraceRow, TracedFs};
+pub use kit::{Trace, TraceRow};
+pub use layers::{CaseFoldFs, ReadOnlyFs, SubdirFs, TracedFs};
 pub use memory::{MemoryFs, MemoryOptions};
 pub use metadata::{
     Device, FileId, FileType, Metadata, MetadataChange, Owner, Statfs, TimeChange, Timestamp,
@@ -67,14 +74,17 @@ pub use metadata::{
 pub use mount::{MountId, MountOptions, Vfs};
 #[cfg(target_os = "linux")]
 pub use native::{NativeFs, NativeOptions};
+pub use nodes::{Created, Entry, NodeId, NodeSystem, PathNodes, Renamed, Stale};
 pub use options::{
-    Allocation, NewNode, NodeKind, OpenOptions, RenameMode, Seek, SyncScope, XattrMode,
+    Advice, Allocation, Detail, NewNode, NodeKind, OpenOptions, RenameMode, Seek, SyncScope,
+    XattrMode,
 };
 pub use overlay::{
     Change, ChangeKind, Conflict, ConflictKind, Conflicts, OverlayBuilder, OverlayFs,
 };
 pub use path::{AsPath, VfsPath, VfsPathBuf};
-pub use watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};
+pub use storage::{Step, Storage};
+pub use watch::{WatchEvent, WatchGuard, WatchKind, WatchSink, Watches};
 
 /// The pages whose examples are run with the tests.
 #[cfg(doctest)]

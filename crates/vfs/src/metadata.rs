@@ -1,5 +1,6 @@
 //! What is known of a file: type, size, owner, times, and how to change them.
 
+use crate::clock::Clock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The type of a file.
@@ -53,12 +54,10 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// The host's clock, now. On a target without a clock, 1970.
+    /// Now, by the host's clock or the one that was [given](crate::Clock).
+    #[inline]
     pub fn now() -> Self {
-        #[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
-        return Self::default();
-        #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
-        SystemTime::now().into()
+        (Clock::current().now)()
     }
 }
 
@@ -100,6 +99,22 @@ impl From<Timestamp> for SystemTime {
 /// [`Capabilities::STABLE_IDS`](crate::Capabilities::STABLE_IDS), only until it is reopened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FileId(pub u64);
+
+impl FileId {
+    /// The id as one of several backends' that are shown as one tree: ids of different salts do
+    /// not meet (but for a 64-bit accident), and those of one salt stay apart. 0 changes nothing.
+    #[inline]
+    #[must_use]
+    pub const fn salted(self, salt: u64) -> FileId {
+        if salt == 0 {
+            return self;
+        }
+        // An odd multiplier keeps it a bijection; the constant is 2^64 divided by the golden
+        // ratio.
+        const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+        FileId((self.0 ^ salt.wrapping_mul(MULTIPLIER)).wrapping_mul(MULTIPLIER))
+    }
+}
 
 /// User and group that own a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -195,16 +210,30 @@ pub enum TimeChange {
     At(Timestamp),
 }
 
+/// The set-user-id bit of a mode.
+pub(crate) const SET_USER_ID: u32 = 0o4000;
+/// The set-group-id bit of a mode.
+pub(crate) const SET_GROUP_ID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+
 /// Which metadata to change; what is `None` stays. The whole change is made or none of it.
 /// The time of change (`ctime`) moves to now.
+///
+/// In the order of the fields, so that a new owner does not lose bits that `mode` sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MetadataChange {
-    /// New permission bits (0 to 0o7777).
-    pub mode: Option<u32>,
     /// New user id.
     pub user: Option<u32>,
     /// New group id.
     pub group: Option<u32>,
+    /// Of a regular file: set-user-id goes, and set-group-id where the group may execute, as
+    /// when somebody without privileges changes contents or owner.
+    pub clear_set_id: bool,
+    /// New permission bits (0 to 0o7777).
+    pub mode: Option<u32>,
+    /// New length of a regular file: cut, or lengthened by a hole. Moves the time of the last
+    /// change of contents too, unless that is given.
+    pub len: Option<u64>,
     /// New time of the last read.
     pub accessed: Option<TimeChange>,
     /// New time of the last change of contents.
@@ -230,6 +259,32 @@ impl MetadataChange {
         self.user = Some(owner.user);
         self.group = Some(owner.group);
         self
+    }
+
+    /// Takes set-id bits away.
+    #[must_use]
+    pub fn clear_set_id(mut self) -> Self {
+        self.clear_set_id = true;
+        self
+    }
+
+    /// Sets the length.
+    #[must_use]
+    pub fn len(mut self, len: u64) -> Self {
+        self.len = Some(len);
+        self
+    }
+
+    /// The bits that a file of this type and mode has after the change.
+    pub fn mode_after(&self, file_type: FileType, mode: u32) -> u32 {
+        if let Some(mode) = self.mode {
+            return mode & 0o7777;
+        }
+        if !self.clear_set_id || file_type.is_dir() {
+            return mode;
+        }
+        let cleared = mode & !SET_USER_ID;
+        if mode & GROUP_EXECUTE != 0 { cleared & !SET_GROUP_ID } else { cleared }
     }
 
     /// Sets the time of the last read.

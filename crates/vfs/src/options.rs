@@ -2,7 +2,7 @@
 
 use crate::metadata::{Device, Owner};
 
-/// How to open a file. At least one of `read`, `write`, `append` is set.
+/// How to open a file. At least one of `read`, `write`, `append` is set, or `reference` alone.
 ///
 /// ```
 /// use stratafs::OpenOptions;
@@ -30,6 +30,15 @@ pub struct OpenOptions {
     pub mode: u32,
     /// Owner of a file that this call makes; `None`: the process (or 0 where there is none).
     pub owner: Option<Owner>,
+    /// A file that this call makes in a set-group-id directory gets the directory's group, as
+    /// on Unix, whatever `owner` says.
+    pub inherit_group: bool,
+    /// A handle on whatever has the name, a directory and a symbolic link included, that neither
+    /// reads nor writes contents: metadata and extended attributes are asked and changed through
+    /// it, and [`File::reopen`](crate::File::reopen) opens it, also when its name is gone.
+    pub reference: bool,
+    /// Ask for [`Opened::metadata`](crate::Opened::metadata).
+    pub metadata: bool,
 }
 
 impl Default for OpenOptions {
@@ -51,6 +60,9 @@ impl OpenOptions {
             temporary: false,
             mode: 0o644,
             owner: None,
+            inherit_group: false,
+            reference: false,
+            metadata: false,
         }
     }
 
@@ -58,6 +70,13 @@ impl OpenOptions {
     pub const fn reading() -> Self {
         let mut options = Self::new();
         options.read = true;
+        options
+    }
+
+    /// For [holding on](Self::reference) to whatever has the name.
+    pub const fn referring() -> Self {
+        let mut options = Self::new();
+        options.reference = true;
         options
     }
 
@@ -133,6 +152,30 @@ impl OpenOptions {
         self
     }
 
+    /// Take the group of a set-group-id directory.
+    #[must_use]
+    pub const fn inherit_group(mut self, yes: bool) -> Self {
+        self.inherit_group = yes;
+        self
+    }
+
+    /// Ask for metadata with the handle.
+    #[must_use]
+    pub const fn metadata(mut self, yes: bool) -> Self {
+        self.metadata = yes;
+        self
+    }
+
+    /// The same for a file that exists: nothing is made, cut or given a name.
+    #[must_use]
+    pub const fn existing(mut self) -> Self {
+        self.create = false;
+        self.create_new = false;
+        self.truncate = false;
+        self.temporary = false;
+        self
+    }
+
     /// Whether the handle could change the file: `write` or `append`.
     #[inline]
     pub const fn is_writing(&self) -> bool {
@@ -148,7 +191,8 @@ impl OpenOptions {
     /// Whether the combination makes sense, as the fields state.
     #[inline]
     pub const fn is_valid(&self) -> bool {
-        (self.read || self.is_writing())
+        (self.read || self.is_writing() || self.reference)
+            && !(self.reference && (self.read || self.is_writing() || self.temporary))
             && (self.is_writing() || !(self.truncate || self.create || self.create_new))
             && (self.write || !self.temporary)
     }
@@ -184,6 +228,9 @@ pub struct NewNode<'a> {
     pub mode: u32,
     /// Owner; `None`: the process (or 0 where there is none).
     pub owner: Option<Owner>,
+    /// In a set-group-id directory it gets the directory's group, and a directory also the bit,
+    /// as on Unix, whatever `owner` and `mode` say.
+    pub inherit_group: bool,
 }
 
 impl<'a> NewNode<'a> {
@@ -194,7 +241,7 @@ impl<'a> NewNode<'a> {
             NodeKind::Symlink(_) => 0o777,
             _ => 0o644,
         };
-        NewNode { kind, mode, owner: None }
+        NewNode { kind, mode, owner: None, inherit_group: false }
     }
 
     /// A directory.
@@ -220,6 +267,36 @@ impl<'a> NewNode<'a> {
         self.owner = Some(owner);
         self
     }
+
+    /// Take the group of a set-group-id directory.
+    #[must_use]
+    pub const fn inherit_group(mut self, yes: bool) -> Self {
+        self.inherit_group = yes;
+        self
+    }
+}
+
+/// What of each entry a listing brings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Detail {
+    /// Name, type and file id.
+    #[default]
+    Names,
+    /// Metadata as well.
+    Metadata,
+}
+
+/// What a caller knows of its reads to come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Advice {
+    /// The range will be read soon.
+    WillNeed,
+    /// The range will not be read soon.
+    DontNeed,
+    /// It will be read from its beginning to its end.
+    Sequential,
+    /// It will be read here and there.
+    Random,
 }
 
 /// What a rename does with a taken destination, and what it leaves behind.

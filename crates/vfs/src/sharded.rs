@@ -38,19 +38,21 @@ pub(crate) fn shard_index() -> usize {
 }
 
 /// Owns a value and lends counted pointers to it, one counter per shard of threads.
-pub(crate) struct Sharded<T> {
+pub struct Sharded<T> {
     shards: [Shared<T>; MAX_SHARDS],
 }
 
 /// A counted pointer from a [`Sharded`]: keeps the value alive.
-pub(crate) struct Shared<T>(Arc<CachePadded<Arc<T>>>);
+pub struct Shared<T>(Arc<CachePadded<Arc<T>>>);
 
 impl<T> Sharded<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// Of this value.
+    pub fn new(value: T) -> Self {
         Self::from_arc(Arc::new(value))
     }
 
-    pub(crate) fn from_arc(value: Arc<T>) -> Self {
+    /// Of the value that this points to.
+    pub fn from_arc(value: Arc<T>) -> Self {
         Sharded {
             shards: std::array::from_fn(|_| Shared(Arc::new(CachePadded::new(Arc::clone(&value))))),
         }
@@ -58,7 +60,7 @@ impl<T> Sharded<T> {
 
     /// A pointer for a handle to keep: writes only this thread's counter.
     #[inline]
-    pub(crate) fn share(&self) -> Shared<T> {
+    pub fn share(&self) -> Shared<T> {
         self.shards[shard_index()].clone()
     }
 }

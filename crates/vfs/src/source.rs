@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::backend::File;
 use crate::error::{BackendError, BackendResult, ErrorKind};
+use crate::sharded::Shared;
 
 /// The bytes of one archive, from its header on.
 pub(crate) enum Source {
@@ -145,4 +146,36 @@ pub(crate) fn from_io(error: io::Error) -> BackendError {
         _ => ErrorKind::Io,
     };
     BackendError::new(kind, error)
+}
+
+/// A slice of the source as bytes of their own; `None` where the source is not in memory or
+/// ends before.
+///
+/// They keep the owner of the source alive through a counter of their thread's own: a slice of
+/// the source's `Bytes` would make all readers write one counter.
+pub(crate) fn lend<T: AsRef<Source> + Send + Sync + 'static>(
+    owner: &Shared<T>,
+    offset: u64,
+    len: u64,
+) -> Option<Bytes> {
+    let lent = Lent { owner: owner.clone(), offset, len: usize::try_from(len).ok()? };
+    lent.slice().is_some().then(|| Bytes::from_owner(lent))
+}
+
+struct Lent<T> {
+    owner: Shared<T>,
+    offset: u64,
+    len: usize,
+}
+
+impl<T: AsRef<Source>> Lent<T> {
+    fn slice(&self) -> Option<&[u8]> {
+        (*self.owner).as_ref().slice(self.offset, self.len)?.ok()
+    }
+}
+
+impl<T: AsRef<Source>> AsRef<[u8]> for Lent<T> {
+    fn as_ref(&self) -> &[u8] {
+        self.slice().unwrap_or_default()
+    }
 }

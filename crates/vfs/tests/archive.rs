@@ -6,8 +6,8 @@ use stratafs::archive::{
     pack_to_vec,
 };
 use stratafs::{
-    ErrorKind, FileSystem, FileType, MemoryFs, MetadataChange, NewNode, NodeKind, OpenOptions,
-    Owner, TimeChange, Timestamp, Vfs, VfsPath, XattrMode,
+    Detail, ErrorKind, FileSystem, FileType, MemoryFs, MetadataChange, NewNode, NodeKind,
+    OpenOptions, Owner, TimeChange, Timestamp, Vfs, VfsPath, XattrMode,
 };
 
 fn path(text: &str) -> &VfsPath {
@@ -78,7 +78,7 @@ fn assert_same(expected: &Vfs, archive: &ArchiveFs) {
             FileType::File => {
                 assert_eq!((got.len, got.links), (want.len, want.links), "{:?}", entry.path);
                 let data = expected.read(&entry.path).unwrap();
-                let file = archive.open(&entry.path, &OpenOptions::reading()).unwrap();
+                let file = archive.open(&entry.path, &OpenOptions::reading()).unwrap().file;
                 let read = |offset: usize, len: usize| {
                     let mut buf = vec![0; len];
                     let mut done = 0;
@@ -122,7 +122,7 @@ fn a_tree_survives_in_every_way_of_opening() {
     let tree = sample();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.vfs");
-    let report = pack(&tree, &file, &rules()).unwrap();
+    let report = pack(&*tree.tree(), &file, &rules()).unwrap();
     assert!(report.warnings.is_empty());
     assert_eq!(report.archive_len, std::fs::metadata(&file).unwrap().len());
     for source in [ArchiveSource::Mapped, ArchiveSource::Positional, ArchiveSource::InMemory] {
@@ -149,7 +149,7 @@ fn encrypted_trees_survive() {
     let tree = sample();
     for key in [Key::raw([7; 32]), Key::xor("an odd key!").unwrap()] {
         let options = rules().rule(Rule::Encrypt("*".into())).key(key.clone());
-        let (bytes, _) = pack_to_vec(&tree, &options).unwrap();
+        let (bytes, _) = pack_to_vec(&*tree.tree(), &options).unwrap();
         for cache in [0, 64 << 20] {
             let open = ArchiveOptions::new().key(key.clone()).block_cache_bytes(cache);
             assert_same(&tree, &ArchiveFs::from_bytes_with(bytes.clone(), &open).unwrap());
@@ -160,7 +160,7 @@ fn encrypted_trees_survive() {
 #[test]
 fn misses_say_why() {
     let tree = sample();
-    let (bytes, _) = pack_to_vec(&tree, &rules()).unwrap();
+    let (bytes, _) = pack_to_vec(&*tree.tree(), &rules()).unwrap();
     let archive = ArchiveFs::from_bytes(bytes).unwrap();
     let kind = |text| archive.metadata(path(text)).unwrap_err().kind();
     assert_eq!(kind("no"), ErrorKind::NotFound);
@@ -190,7 +190,7 @@ fn bytes_do_not_depend_on_jobs() {
                     .key(Key::raw([1; 32]))
                     .salt([2; 32]);
             }
-            pack_to_vec(&tree, &options).unwrap().0
+            pack_to_vec(&*tree.tree(), &options).unwrap().0
         };
         let one = with_jobs(1);
         for jobs in [2, 3, 8] {
@@ -202,16 +202,16 @@ fn bytes_do_not_depend_on_jobs() {
 #[test]
 fn equal_contents_are_stored_once() {
     let tree = sample();
-    let (with, _) = pack_to_vec(&tree, &PackOptions::new()).unwrap();
+    let (with, _) = pack_to_vec(&*tree.tree(), &PackOptions::new()).unwrap();
     tree.remove_file("copy.png").unwrap();
-    let (without, _) = pack_to_vec(&tree, &PackOptions::new()).unwrap();
+    let (without, _) = pack_to_vec(&*tree.tree(), &PackOptions::new()).unwrap();
     assert!(with.len() < without.len() + 100_000);
 }
 
 #[test]
 fn an_archive_is_found_at_an_offset_and_at_the_end() {
     let tree = sample();
-    let (bytes, _) = pack_to_vec(&tree, &rules()).unwrap();
+    let (bytes, _) = pack_to_vec(&*tree.tree(), &rules()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("program");
     let program = noise(5003, 9);
@@ -229,9 +229,9 @@ fn an_archive_is_found_at_an_offset_and_at_the_end() {
     // An archive within an archive lends its bytes.
     let outer = Vfs::with_root(MemoryFs::new());
     outer.write("inner.vfs", &bytes).unwrap();
-    let (outer, _) = pack_to_vec(&outer, &PackOptions::new()).unwrap();
+    let (outer, _) = pack_to_vec(&*outer.tree(), &PackOptions::new()).unwrap();
     let outer = ArchiveFs::from_bytes(outer).unwrap();
-    let file = outer.open(path("inner.vfs"), &OpenOptions::reading()).unwrap();
+    let file = outer.open(path("inner.vfs"), &OpenOptions::reading()).unwrap().file;
     assert_same(&tree, &ArchiveFs::from_file(file, &ArchiveOptions::new()).unwrap());
 }
 
@@ -239,7 +239,7 @@ fn an_archive_is_found_at_an_offset_and_at_the_end() {
 fn keys_are_told_apart_at_open() {
     let tree = sample();
     let options = PackOptions::new().rule(Rule::Encrypt("*.lua".into())).key(Key::raw([7; 32]));
-    let (bytes, _) = pack_to_vec(&tree, &options).unwrap();
+    let (bytes, _) = pack_to_vec(&*tree.tree(), &options).unwrap();
     let open = |key: Key| {
         ArchiveFs::from_bytes_with(bytes.clone(), &ArchiveOptions::new().key(key)).map(drop)
     };
@@ -254,7 +254,7 @@ fn keys_are_told_apart_at_open() {
     locked.open(path("images/small.png"), &OpenOptions::reading()).unwrap();
     // A key promises authenticity, which a plain archive put in the place of an encrypted one
     // has not.
-    let (plain, _) = pack_to_vec(&tree, &PackOptions::new()).unwrap();
+    let (plain, _) = pack_to_vec(&*tree.tree(), &PackOptions::new()).unwrap();
     let options = ArchiveOptions::new().key(Key::raw([7; 32]));
     let error = ArchiveFs::from_bytes_with(plain, &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongKey);
@@ -263,9 +263,9 @@ fn keys_are_told_apart_at_open() {
 #[test]
 fn patches_hold_what_changed_and_whiteouts() {
     let tree = sample();
-    let (old, _) = pack_to_vec(&tree, &rules()).unwrap();
+    let (old, _) = pack_to_vec(&*tree.tree(), &rules()).unwrap();
     let old = ArchiveFs::from_bytes(old).unwrap();
-    let unchanged = pack_to_vec(&tree, &rules().patch_from(&old)).unwrap().1;
+    let unchanged = pack_to_vec(&*tree.tree(), &rules().patch_from(&old)).unwrap().1;
     assert_eq!(unchanged.entries, 1);
 
     tree.write("scripts/a.lua", b"new").unwrap();
@@ -274,14 +274,14 @@ fn patches_hold_what_changed_and_whiteouts() {
     tree.remove_file("nothing").unwrap();
     tree.remove_dir("empty").unwrap();
     tree.write("empty", b"now a file").unwrap();
-    let (patch, report) = pack_to_vec(&tree, &rules().patch_from(&old)).unwrap();
+    let (patch, report) = pack_to_vec(&*tree.tree(), &rules().patch_from(&old)).unwrap();
     let patch = ArchiveFs::from_bytes(patch).unwrap();
     assert!(patch.info().is_patch);
     let mut found = Vec::new();
     let mut directories = vec![VfsPath::root().to_owned()];
     while let Some(directory) = directories.pop() {
         patch
-            .read_dir(&directory, &mut |entry| {
+            .read_dir(&directory, Detail::Names, &mut |entry| {
                 let path = directory.join_name(entry.name).unwrap();
                 found.push((String::from_utf8(path.as_bytes().to_vec()).unwrap(), entry.file_type));
                 if entry.file_type.is_dir() {
@@ -304,7 +304,7 @@ fn patches_hold_what_changed_and_whiteouts() {
     let expect: Vec<_> = expect.map(|(path, kind)| (path.to_owned(), kind)).into();
     assert_eq!(found, expect);
     assert_eq!((report.files, report.whiteouts), (3, 2));
-    let error = pack_to_vec(&tree, &rules().patch_from(&patch)).unwrap_err();
+    let error = pack_to_vec(&*tree.tree(), &rules().patch_from(&patch)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
@@ -314,7 +314,7 @@ fn special_nodes_and_exclusions() {
     tree.create_node("pipe", &NewNode::new(NodeKind::Fifo)).unwrap();
     let options =
         PackOptions::new().rule(Rule::Exclude("images".into())).rule(Rule::Exclude("*.lua".into()));
-    let (bytes, _) = pack_to_vec(&tree, &options).unwrap();
+    let (bytes, _) = pack_to_vec(&*tree.tree(), &options).unwrap();
     let archive = ArchiveFs::from_bytes(bytes).unwrap();
     assert_eq!(archive.metadata(path("pipe")).unwrap().file_type, FileType::Fifo);
     assert!(!archive.exists(path("images")).unwrap());

@@ -4,7 +4,9 @@
 use std::ops::ControlFlow;
 
 use stratafs::archive::{Compression, PackOptions, Rule, pack_to_vec};
-use stratafs::{ArchiveFs, ErrorKind, FileSystem, MemoryFs, NewNode, OpenOptions, Vfs, VfsPath};
+use stratafs::{
+    ArchiveFs, Detail, ErrorKind, FileSystem, MemoryFs, NewNode, OpenOptions, Vfs, VfsPath,
+};
 
 /// The archive that version 1 of the format is: it must be read for ever.
 const GOLDEN: &[u8] = include_bytes!("golden/v1.vfs");
@@ -27,7 +29,7 @@ fn sample() -> Vec<u8> {
         ("a/text", "some words, some words, some words\n".repeat(200)),
         ("a/b/stored", "stored".to_owned()),
     ] {
-        let file = tree.open(path(name), &OpenOptions::writing()).unwrap();
+        let file = tree.open(path(name), &OpenOptions::writing()).unwrap().file;
         assert_eq!(file.write_at(text.as_bytes(), 0).unwrap(), text.len());
     }
     tree.link(path("a/text"), path("again")).unwrap();
@@ -101,7 +103,7 @@ fn a_name_is_listed_once() {
     entry(&mut bytes, 2)[20..28].copy_from_slice(&name);
     let archive = ArchiveFs::from_bytes(bytes).unwrap();
     let mut names = Vec::new();
-    let listed = archive.read_dir(VfsPath::root(), &mut |entry| {
+    let listed = archive.read_dir(VfsPath::root(), Detail::Names, &mut |entry| {
         names.push(entry.name.to_vec());
         ControlFlow::Continue(())
     });

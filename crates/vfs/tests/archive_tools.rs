@@ -49,7 +49,7 @@ fn options() -> PackOptions<'static> {
 }
 
 fn packed(tree: &Vfs) -> Vec<u8> {
-    pack_to_vec(tree, &options()).unwrap().0
+    pack_to_vec(&*tree.tree(), &options()).unwrap().0
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn good_archives_verify() {
     assert_eq!((report.entries, report.bytes), (9, 50_001));
     for key in [Key::raw([3; 32]), Key::passphrase("open sesame"), Key::xor("k").unwrap()] {
         let options = options().rule(Rule::Encrypt("a/*".into())).key(key.clone());
-        let (bytes, _) = pack_to_vec(&tree, &options).unwrap();
+        let (bytes, _) = pack_to_vec(&*tree.tree(), &options).unwrap();
         let locked = ArchiveFs::from_bytes(bytes.clone()).unwrap().verify(2, None);
         assert_eq!(locked.problems, []);
         assert_eq!(locked.locked, 2);
@@ -171,7 +171,7 @@ fn differences_are_told() {
     let plain = packed(&tree);
     let key = Key::raw([1; 32]);
     let secret = options().rule(Rule::Encrypt("*".into())).key(key.clone());
-    let (secret, _) = pack_to_vec(&tree, &secret).unwrap();
+    let (secret, _) = pack_to_vec(&*tree.tree(), &secret).unwrap();
     for new in [
         ArchiveFs::from_bytes(plain).unwrap(),
         ArchiveFs::from_bytes_with(secret, &ArchiveOptions::new().key(key)).unwrap(),

@@ -32,8 +32,8 @@ fn every_level_gives_the_contents_back() {
     let mut sizes = Vec::new();
     for level in [1, 3, 22] {
         let tree = sample();
-        let (bytes, _) = pack_to_vec(&tree, &options(level)).unwrap();
-        assert!(pack_to_vec(&tree, &options(level).jobs(3)).unwrap().0 == bytes, "{level}");
+        let (bytes, _) = pack_to_vec(&*tree.tree(), &options(level)).unwrap();
+        assert!(pack_to_vec(&*tree.tree(), &options(level).jobs(3)).unwrap().0 == bytes, "{level}");
         let archive = ArchiveFs::from_bytes(bytes).unwrap();
         assert_eq!(archive.verify(2, None).problems, []);
         sizes.push(allocated(&archive, "big"));
@@ -56,7 +56,7 @@ fn every_level_gives_the_contents_back() {
 fn it_goes_with_encryption() {
     let key = Key::raw([5; 32]);
     let options = options(3).rule(Rule::Encrypt("*".into())).key(key.clone());
-    let (bytes, _) = pack_to_vec(&sample(), &options).unwrap();
+    let (bytes, _) = pack_to_vec(&*sample().tree(), &options).unwrap();
     let open = ArchiveOptions::new().key(key);
     let tree = Vfs::with_root(ArchiveFs::from_bytes_with(bytes, &open).unwrap());
     assert!(tree.read("big").unwrap() == text(120_000));
@@ -65,12 +65,12 @@ fn it_goes_with_encryption() {
 #[test]
 fn damaged_blocks_and_odd_levels_are_errors() {
     for level in [0, 23, -1] {
-        let error = pack_to_vec(&sample(), &options(level)).unwrap_err();
+        let error = pack_to_vec(&*sample().tree(), &options(level)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
     let (tree, contents) = (Vfs::with_root(MemoryFs::new()), text(100_000));
     tree.write("file", &contents).unwrap();
-    let (good, _) = pack_to_vec(&tree, &options(3)).unwrap();
+    let (good, _) = pack_to_vec(&*tree.tree(), &options(3)).unwrap();
     let index = u64::from_le_bytes(good[24..32].try_into().unwrap()) as usize;
     let (mut found, mut padding) = (0, 0);
     for at in (256..index).step_by(97) {

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use stratafs::{
-    Allocation, ErrorKind, FileSystem, MemoryFs, MemoryOptions, NewNode, OpenOptions, RenameMode,
-    Seek, VfsPath, WatchEvent, WatchKind, XattrMode,
+    Allocation, Detail, ErrorKind, FileSystem, MemoryFs, MemoryOptions, NewNode, OpenOptions,
+    RenameMode, Seek, VfsPath, WatchEvent, WatchKind, XattrMode,
 };
 
 const KIB: u64 = 1 << 10;
@@ -35,12 +35,12 @@ fn with_quota(bytes: u64) -> MemoryFs {
 #[test]
 fn a_full_file_system_refuses_and_changes_nothing() {
     let fs = with_quota(MIB);
-    let file = fs.open(p("f"), &READ_WRITE).unwrap();
+    let file = fs.open(p("f"), &READ_WRITE).unwrap().file;
     file.write_at(&vec![1; MIB as usize], 0).unwrap();
     assert_eq!(fs.statfs().unwrap().free, 0);
     let before = file.metadata().unwrap();
     fails(file.write_at(b"x", MIB), ErrorKind::NoSpace);
-    fails(fs.open(p("g"), &READ_WRITE).unwrap().write_at(b"x", 0), ErrorKind::NoSpace);
+    fails(fs.open(p("g"), &READ_WRITE).unwrap().file.write_at(b"x", 0), ErrorKind::NoSpace);
     fails(file.allocate(Allocation::Reserve, MIB..2 * MIB), ErrorKind::NoSpace);
     fails(fs.create(p("l"), &NewNode::symlink(b"target")), ErrorKind::NoSpace);
     fails(fs.set_xattr(p("f"), b"user.a", b"x", XattrMode::Set), ErrorKind::NoSpace);
@@ -55,7 +55,7 @@ fn a_full_file_system_refuses_and_changes_nothing() {
 #[test]
 fn everything_charged_comes_back() {
     let fs = with_quota(64 * MIB);
-    let file = fs.open(p("f"), &READ_WRITE).unwrap();
+    let file = fs.open(p("f"), &READ_WRITE).unwrap().file;
     for len in [1, 511, 512, 4096, 16 * KIB, 16 * KIB + 1, 100 * KIB, 3 * MIB, 7 * MIB] {
         file.set_len(0).unwrap();
         assert_eq!(used(&fs), 0);
@@ -94,7 +94,7 @@ fn files_are_counted_too() {
     fs.open(p("d/f"), &READ_WRITE).unwrap();
     fs.link(p("d/f"), p("d/g")).unwrap();
     let temporary = OpenOptions::new().write(true).temporary(true);
-    let held = fs.open(p("d"), &temporary).unwrap();
+    let held = fs.open(p("d"), &temporary).unwrap().file;
     assert_eq!(fs.statfs().unwrap().files_free, 0);
     fails(fs.open(p("d/h"), &READ_WRITE), ErrorKind::NoSpace);
     fails(fs.create(p("e"), &NewNode::directory()), ErrorKind::NoSpace);
@@ -111,12 +111,12 @@ fn files_are_counted_too() {
 fn a_removed_file_lives_until_its_last_handle() {
     let fs = with_quota(4 * MIB);
     for len in [100, 3 * MIB as usize] {
-        let first = fs.open(p("f"), &READ_WRITE).unwrap();
-        let second = fs.open(p("f"), &OpenOptions::reading()).unwrap();
+        let first = fs.open(p("f"), &READ_WRITE).unwrap().file;
+        let second = fs.open(p("f"), &OpenOptions::reading()).unwrap().file;
         first.write_at(&vec![7; len], 0).unwrap();
         fs.remove_file(p("f")).unwrap();
         assert_eq!(second.metadata().unwrap().links, 0);
-        fs.open(p("f"), &READ_WRITE).unwrap().write_at(b"other", 0).unwrap();
+        fs.open(p("f"), &READ_WRITE).unwrap().file.write_at(b"other", 0).unwrap();
         drop(first);
         let mut all = vec![0; len];
         assert_eq!(second.read_at(&mut all, 0).unwrap(), len);
@@ -131,7 +131,7 @@ fn a_removed_file_lives_until_its_last_handle() {
 #[test]
 fn handles_keep_the_file_system() {
     let fs = MemoryFs::new();
-    let file = fs.open(p("f"), &READ_WRITE).unwrap();
+    let file = fs.open(p("f"), &READ_WRITE).unwrap().file;
     file.write_at(b"still here", 0).unwrap();
     drop(fs);
     let bytes = file.bytes_at(0..100).unwrap().unwrap();
@@ -143,7 +143,7 @@ fn handles_keep_the_file_system() {
 #[test]
 fn shared_bytes_stay_as_they_were() {
     let fs = MemoryFs::new();
-    let file = fs.open(p("f"), &READ_WRITE).unwrap();
+    let file = fs.open(p("f"), &READ_WRITE).unwrap().file;
     file.write_at(b"first state", 0).unwrap();
     let kept = file.bytes_at(0..5).unwrap().unwrap();
     file.write_at(b"other", 0).unwrap();
@@ -158,7 +158,7 @@ fn shared_bytes_stay_as_they_were() {
 #[test]
 fn holes_are_exact_to_a_page() {
     let fs = MemoryFs::new();
-    let file = fs.open(p("f"), &READ_WRITE).unwrap();
+    let file = fs.open(p("f"), &READ_WRITE).unwrap().file;
     file.write_at(&[1; 16 * KIB as usize], 0).unwrap();
     file.allocate(Allocation::PunchHole, PAGE + 1..3 * PAGE).unwrap();
     assert_eq!(file.seek(0, Seek::Hole).unwrap(), 2 * PAGE);
@@ -185,7 +185,7 @@ fn holes_are_exact_to_a_page() {
 #[test]
 fn a_reservation_without_a_quota_is_bounded() {
     let fs = MemoryFs::new();
-    let file = fs.open(p("f"), &READ_WRITE).unwrap();
+    let file = fs.open(p("f"), &READ_WRITE).unwrap().file;
     fails(file.allocate(Allocation::Reserve, 0..1 << 50), ErrorKind::NoSpace);
     assert_eq!(file.metadata().unwrap().len, 0);
     file.allocate(Allocation::Reserve, 0..8 * MIB).unwrap();
@@ -201,7 +201,7 @@ fn listings_are_in_the_order_of_making_and_can_break_off() {
         fs.open(p(name), &READ_WRITE).unwrap();
     }
     let mut seen = Vec::new();
-    fs.read_dir(VfsPath::root(), &mut |entry| {
+    fs.read_dir(VfsPath::root(), Detail::Names, &mut |entry| {
         seen.push(entry.name.to_vec());
         if seen.len() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
@@ -236,9 +236,9 @@ fn changes_below_a_watched_path_are_reported() {
         let seen: Vec<_> = seen.iter().map(|(kind, path)| (*kind, path.as_str())).collect();
         assert_eq!(seen, expected);
     };
-    fs.open(p("other"), &READ_WRITE).unwrap().write_at(b"x", 0).unwrap();
+    fs.open(p("other"), &READ_WRITE).unwrap().file.write_at(b"x", 0).unwrap();
     expect(&[]);
-    let file = fs.open(p("d/f"), &READ_WRITE).unwrap();
+    let file = fs.open(p("d/f"), &READ_WRITE).unwrap().file;
     file.write_at(b"x", 0).unwrap();
     expect(&[(Created, "d/f"), (Modified, "d/f")]);
     // A handle's change is reported under the name that the file has now.

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use stratafs::{
-    ErrorKind, FileSystem, MemoryFs, MemoryOptions, NewNode, OpenOptions, RenameMode, VfsPath,
+    Detail, ErrorKind, FileSystem, MemoryFs, MemoryOptions, NewNode, OpenOptions, RenameMode,
+    VfsPath,
 };
 
 fn p(path: &str) -> &VfsPath {
@@ -28,7 +29,7 @@ impl Random {
 
 fn names(fs: &MemoryFs, path: &VfsPath) -> Vec<String> {
     let mut names = Vec::new();
-    fs.read_dir(path, &mut |entry| {
+    fs.read_dir(path, Detail::Names, &mut |entry| {
         names.push(String::from_utf8(entry.name.to_vec()).unwrap());
         ControlFlow::Continue(())
     })
@@ -69,15 +70,15 @@ fn a_tree_stays_a_tree() {
         let result = match random.below(8) {
             0 | 1 => fs.create(first, &NewNode::directory()).map(drop),
             2 => fs.open(first, &READ_WRITE).and_then(|file| {
-                file.write_at(first.as_bytes(), 0)?;
+                file.file.write_at(first.as_bytes(), 0)?;
                 let mut all = [0; 100];
-                file.read_at(&mut all, 0).map(drop)
+                file.file.read_at(&mut all, 0).map(drop)
             }),
             3 => fs.remove_file(first),
             4 => fs.remove_dir(first),
-            5 => fs.rename(first, second, RenameMode::Replace),
-            6 => fs.rename(first, second, RenameMode::Exchange),
-            _ => fs.read_dir(first, &mut |_| ControlFlow::Continue(())),
+            5 => fs.rename(first, second, RenameMode::Replace).map(drop),
+            6 => fs.rename(first, second, RenameMode::Exchange).map(drop),
+            _ => fs.read_dir(first, Detail::Names, &mut |_| ControlFlow::Continue(())),
         };
         if let Err(error) = result {
             use ErrorKind as E;
@@ -169,7 +170,7 @@ fn what_stays_is_always_found_and_listed_once() {
 fn a_replaced_name_is_never_missing_nor_torn() {
     let fs = MemoryFs::new();
     let write = |path: &str, byte: u8| {
-        let file = fs.open(p(path), &OpenOptions::writing()).unwrap();
+        let file = fs.open(p(path), &OpenOptions::writing()).unwrap().file;
         file.write_at(&[byte; 1000], 0).unwrap();
     };
     write("target", 0);
@@ -178,7 +179,7 @@ fn a_replaced_name_is_never_missing_nor_torn() {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    let file = fs.open(p("target"), &OpenOptions::reading()).unwrap();
+                    let file = fs.open(p("target"), &OpenOptions::reading()).unwrap().file;
                     let mut all = [0; 1001];
                     assert_eq!(file.read_at(&mut all, 0).unwrap(), 1000);
                     assert!(all[..1000].iter().all(|&byte| byte == all[0]));
@@ -202,7 +203,7 @@ fn appends_are_whole_and_none_is_lost() {
     thread::scope(|scope| {
         for thread in 0..4_u8 {
             scope.spawn(move || {
-                let file = fs.open(p("log"), &append).unwrap();
+                let file = fs.open(p("log"), &append).unwrap().file;
                 for number in 0..2_000_u16 {
                     let mut record = [thread; 37];
                     record[1..3].copy_from_slice(&number.to_le_bytes());
@@ -211,7 +212,7 @@ fn appends_are_whole_and_none_is_lost() {
             });
         }
     });
-    let file = fs.open(p("log"), &OpenOptions::reading()).unwrap();
+    let file = fs.open(p("log"), &OpenOptions::reading()).unwrap().file;
     let mut all = vec![0; 4 * 2_000 * 37 + 1];
     assert_eq!(file.read_at(&mut all, 0).unwrap(), all.len() - 1);
     let mut next = [0_u16; 4];
@@ -264,7 +265,7 @@ fn storage_comes_back_whoever_closes_last() {
                     let path = format!("f{}", number % 7);
                     let path = p(&path);
                     if let Ok(file) = fs.open(path, &READ_WRITE) {
-                        file.write_at(&vec![thread; 1 + number * 13 % 40_000], 0).unwrap();
+                        file.file.write_at(&vec![thread; 1 + number * 13 % 40_000], 0).unwrap();
                         sender.send(file).unwrap();
                     }
                     match fs.remove_file(path) {
@@ -326,7 +327,7 @@ fn a_thread_that_ends_may_still_use_and_drop_everything() {
             drop(file);
             let room = self.0.statfs().unwrap();
             assert_eq!(room.free, room.total);
-            self.0.open(p("g"), &READ_WRITE).unwrap().write_at(b"left", 0).unwrap();
+            self.0.open(p("g"), &READ_WRITE).unwrap().file.write_at(b"left", 0).unwrap();
         }
     }
 
@@ -338,7 +339,7 @@ fn a_thread_that_ends_may_still_use_and_drop_everything() {
         // Touched first, so torn down last.
         LAST.with_borrow_mut(|last| {
             let fs = MemoryFs::new();
-            let file = fs.open(p("f"), &READ_WRITE).unwrap();
+            let file = fs.open(p("f"), &READ_WRITE).unwrap().file;
             file.write_at(b"first", 0).unwrap();
             *last = Some(Last(fs, Some(file)));
         });

@@ -7,9 +7,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use stratafs::{
-    Allocation, BackendResult, Capabilities, ErrorKind, File, FileSystem, FileType, MetadataChange,
-    NativeFs, NewNode, NodeKind, OpenOptions, Owner, RenameMode, SyncScope, TimeChange, Timestamp,
-    VfsPath, XattrMode,
+    Allocation, BackendResult, Capabilities, Detail, ErrorKind, File, FileSystem, FileType,
+    MetadataChange, NativeFs, NewNode, NodeKind, OpenOptions, Opened, Owner, RenameMode, SyncScope,
+    TimeChange, Timestamp, VfsPath, XattrMode,
 };
 use tempfile::TempDir;
 
@@ -35,7 +35,7 @@ fn read_all(file: &dyn File) -> Vec<u8> {
 
 fn names(fs: &NativeFs, at: &str) -> Vec<(Vec<u8>, FileType)> {
     let mut names = Vec::new();
-    fs.read_dir(path(at), &mut |entry| {
+    fs.read_dir(path(at), Detail::Names, &mut |entry| {
         names.push((entry.name.to_vec(), entry.file_type));
         ControlFlow::Continue(())
     })
@@ -48,7 +48,7 @@ fn names(fs: &NativeFs, at: &str) -> Vec<(Vec<u8>, FileType)> {
 fn files_are_made_read_and_changed() {
     let (dir, fs) = new();
     let options = OpenOptions::new().read(true).write(true).create(true);
-    let file = fs.open(path("a"), &options).unwrap();
+    let file = fs.open(path("a"), &options).unwrap().file;
     assert_eq!(file.write_at(b"hello", 2).unwrap(), 5);
     assert_eq!(read_all(&*file), b"\0\0hello");
     assert_eq!(std::fs::read(dir.path().join("a")).unwrap(), b"\0\0hello");
@@ -60,12 +60,12 @@ fn files_are_made_read_and_changed() {
     assert_eq!(kind(file.set_len(u64::MAX)), ErrorKind::FileTooLarge);
     file.sync(SyncScope::Data).unwrap();
     file.sync(SyncScope::All).unwrap();
-    assert!(file.as_fd().is_some());
+    assert!(file.backing().is_some());
     assert!(file.bytes_at(0..3).unwrap().is_none());
     // Opening to read and write in place keeps the contents; to write anew cuts them.
-    drop(fs.open(path("a"), &options).unwrap());
+    drop(fs.open(path("a"), &options).unwrap().file);
     assert_eq!(fs.metadata(path("a")).unwrap().len, 3);
-    drop(fs.open(path("a"), &OpenOptions::writing()).unwrap());
+    drop(fs.open(path("a"), &OpenOptions::writing()).unwrap().file);
     assert_eq!(fs.metadata(path("a")).unwrap().len, 0);
     fs.sync().unwrap();
 }
@@ -74,12 +74,12 @@ fn files_are_made_read_and_changed() {
 fn handles_do_only_what_they_were_opened_for() {
     let (dir, fs) = new();
     std::fs::write(dir.path().join("a"), b"abc").unwrap();
-    let reader = fs.open(path("a"), &OpenOptions::reading()).unwrap();
+    let reader = fs.open(path("a"), &OpenOptions::reading()).unwrap().file;
     assert_eq!(kind(reader.write_at(b"x", 0)), ErrorKind::BadHandle);
     assert_eq!(kind(reader.set_len(0)), ErrorKind::BadHandle);
     assert_eq!(kind(reader.allocate(Allocation::Reserve, 0..1)), ErrorKind::BadHandle);
     assert_eq!(kind(reader.link_to(path("b"))), ErrorKind::Unsupported);
-    let writer = fs.open(path("a"), &OpenOptions::new().write(true)).unwrap();
+    let writer = fs.open(path("a"), &OpenOptions::new().write(true)).unwrap().file;
     assert_eq!(kind(writer.read_at(&mut [0], 0)), ErrorKind::BadHandle);
     assert_eq!(kind(fs.open(path("a"), &OpenOptions::new())), ErrorKind::InvalidArgument);
 }
@@ -120,7 +120,7 @@ fn a_fifo_with_data_gives_none_of_it() {
     let mut ends = std::fs::File::options();
     let mut pipe = ends.read(true).write(true).open(dir.path().join("fifo")).unwrap();
     pipe.write_all(b"data").unwrap();
-    let read = |file: Box<dyn File>| file.read_at(&mut [0; 4], 0);
+    let read = |opened: Opened| opened.file.read_at(&mut [0; 4], 0);
     let answer = fs.open(path("fifo"), &OpenOptions::reading()).and_then(read);
     assert_eq!(kind(answer), ErrorKind::InvalidArgument);
     let mut data = [0; 4];
@@ -155,9 +155,9 @@ fn modes_are_exact_and_existing_files_keep_theirs() {
     for mode in [0o000, 0o666, 0o777, 0o4755, 0o1777] {
         let name = format!("f{mode:o}");
         let options = OpenOptions::writing().mode(mode);
-        drop(fs.open(path(&name), &options).unwrap());
+        drop(fs.open(path(&name), &options).unwrap().file);
         assert_eq!(fs.metadata(path(&name)).unwrap().mode, mode, "file {mode:o}");
-        drop(fs.open(path(&name), &options.mode(0o600)).unwrap());
+        drop(fs.open(path(&name), &options.mode(0o600)).unwrap().file);
         assert_eq!(fs.metadata(path(&name)).unwrap().mode, mode, "again {mode:o}");
         let name = format!("d{mode:o}");
         let made = fs.create(path(&name), &NewNode::directory().mode(mode)).unwrap();
@@ -178,7 +178,7 @@ fn owners_are_set_when_made_and_changed_later() {
     }
     let owner = Owner { user: 12, group: 34 };
     let options = OpenOptions::writing().owner(owner).mode(0o4711);
-    let file = fs.open(path("f"), &options).unwrap();
+    let file = fs.open(path("f"), &options).unwrap().file;
     assert_eq!((file.metadata().unwrap().owner, file.metadata().unwrap().mode), (owner, 0o4711));
     let made = fs.create(path("d"), &NewNode::directory().owner(owner)).unwrap();
     assert_eq!(made.owner, owner);
@@ -212,7 +212,7 @@ fn metadata_is_changed_of_the_entry_itself() {
         assert_eq!(seen.modified, Timestamp { seconds: 9, nanoseconds: 123_456_789 });
         assert_eq!(seen.mode, 0o710);
     }
-    let file = fs.open(path("f"), &OpenOptions::reading()).unwrap();
+    let file = fs.open(path("f"), &OpenOptions::reading()).unwrap().file;
     fs.remove_file(path("f")).unwrap();
     file.set_metadata(&change.mode(0o640)).unwrap();
     let seen = file.metadata().unwrap();
@@ -280,7 +280,10 @@ fn the_first_bad_component_decides() {
         ("metadata", Box::new(|p| kind(fs.metadata(p)))),
         ("open", Box::new(|p| kind(fs.open(p, &OpenOptions::reading())))),
         ("write", Box::new(|p| kind(fs.open(p, &OpenOptions::writing())))),
-        ("read_dir", Box::new(|p| kind(fs.read_dir(p, &mut |_| ControlFlow::Continue(()))))),
+        (
+            "read_dir",
+            Box::new(|p| kind(fs.read_dir(p, Detail::Names, &mut |_| ControlFlow::Continue(())))),
+        ),
         ("create", Box::new(|p| kind(fs.create(p, &NewNode::directory())))),
         ("rename", Box::new(|p| kind(fs.rename(p, path("new"), RenameMode::Replace)))),
         ("remove", Box::new(|p| kind(fs.remove_dir(p)))),
@@ -298,7 +301,7 @@ fn the_first_bad_component_decides() {
         }
     }
     assert_eq!(
-        kind(fs.read_dir(path("l"), &mut |_| ControlFlow::Continue(()))),
+        kind(fs.read_dir(path("l"), Detail::Names, &mut |_| ControlFlow::Continue(()))),
         ErrorKind::NotADirectory
     );
     assert_eq!(kind(fs.exists(path("l/e"))), ErrorKind::SymlinkInPath);
@@ -316,7 +319,7 @@ fn names_are_bytes() {
     let long = vec![b'n'; 255];
     for name in [&odd, &long] {
         let at = VfsPath::new(name).unwrap();
-        drop(fs.open(at, &OpenOptions::writing()).unwrap());
+        drop(fs.open(at, &OpenOptions::writing()).unwrap().file);
         assert!(fs.exists(at).unwrap());
         assert!(dir.path().join(Path::new(std::ffi::OsStr::from_bytes(name))).exists());
         fs.set_xattr(at, b"user.k", b"v", XattrMode::Set).unwrap();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use stratafs::archive::{PackOptions, pack_to_vec};
 use stratafs::{
-    ArchiveFs, Capabilities, ErrorKind, FileSystem, MemoryFs, MountOptions, NativeFs,
+    ArchiveFs, Capabilities, Detail, ErrorKind, FileSystem, MemoryFs, MountOptions, NativeFs,
     NativeOptions, NewNode, NodeKind, OpenOptions, RenameMode, Vfs, VfsPath,
 };
 use tempfile::TempDir;
@@ -54,7 +54,7 @@ fn eventually(mut is_so: impl FnMut() -> bool) {
 }
 
 fn read(fs: &NativeFs, name: &str) -> Option<Vec<u8>> {
-    let file = fs.open(path(name), &OpenOptions::reading()).ok()?;
+    let file = fs.open(path(name), &OpenOptions::reading()).ok()?.file;
     let mut data = vec![0; 100];
     let len = file.read_at(&mut data, 0).unwrap();
     data.truncate(len);
@@ -63,7 +63,7 @@ fn read(fs: &NativeFs, name: &str) -> Option<Vec<u8>> {
 
 fn list(fs: &NativeFs, name: &str) -> Vec<String> {
     let mut names = Vec::new();
-    fs.read_dir(path(name), &mut |entry| {
+    fs.read_dir(path(name), Detail::Names, &mut |entry| {
         names.push(String::from_utf8(entry.name.to_vec()).unwrap());
         ControlFlow::Continue(())
     })
@@ -88,7 +88,7 @@ fn own_changes_show_at_once() {
         fs.create(path("a"), &NewNode::directory()).unwrap();
         fs.create(path("a/b"), &NewNode::directory()).unwrap();
         fs.create(path("a/b/c"), &NewNode::directory()).unwrap();
-        let file = fs.open(path("a/b/c/f"), &OpenOptions::writing()).unwrap();
+        let file = fs.open(path("a/b/c/f"), &OpenOptions::writing()).unwrap().file;
         file.write_at(b"new", 0).unwrap();
         assert_eq!(read(&fs, "a/b/c/f").unwrap(), b"new");
         warm(&fs, &names);
@@ -102,7 +102,7 @@ fn own_changes_show_at_once() {
         assert!(!fs.exists(path("a/b/c/f")).unwrap());
         fs.create(path("a/b/c"), &NewNode::directory()).unwrap();
         assert_eq!(list(&fs, "a/b/c"), [""; 0]);
-        drop(fs.open(path("a/b/c/f"), &OpenOptions::writing()).unwrap());
+        drop(fs.open(path("a/b/c/f"), &OpenOptions::writing()).unwrap().file);
         assert_eq!(read(&fs, "a/b/c/f").unwrap(), b"");
         // Every way to make a name.
         warm(&fs, &["a/b/c/1", "a/b/c/2", "a/b/c/3", "a/b/c/4", "a/b/c/5"]);
@@ -111,7 +111,7 @@ fn own_changes_show_at_once() {
         fs.rename(path("z/b/c/f"), path("a/b/c/3"), RenameMode::NoReplace).unwrap();
         let made: &[&str] = if fs.capabilities().contains(Capabilities::TEMPORARY) {
             let options = OpenOptions::new().write(true).temporary(true);
-            let temporary = fs.open(path("a/b"), &options).unwrap();
+            let temporary = fs.open(path("a/b"), &options).unwrap().file;
             temporary.link_to(path("a/b/c/4")).unwrap();
             &["1", "2", "3", "4", "f"]
         } else {
@@ -233,7 +233,7 @@ fn a_directory_with_many_new_names_is_learnt_again() {
     for i in 0..2000 {
         let name = format!("f{i}");
         assert!(!fs.exists(path(&name)).unwrap());
-        drop(fs.open(path(&name), &OpenOptions::writing()).unwrap());
+        drop(fs.open(path(&name), &OpenOptions::writing()).unwrap().file);
         assert!(fs.exists(path(&name)).unwrap());
     }
     assert!(!fs.exists(path("none")).unwrap());
@@ -307,7 +307,7 @@ fn threads_learn_make_and_move_together() {
                         for _ in 0..3 {
                             assert!(!fs.exists(path(&file)).unwrap());
                         }
-                        drop(fs.open(path(&file), &OpenOptions::writing()).unwrap());
+                        drop(fs.open(path(&file), &OpenOptions::writing()).unwrap().file);
                         for _ in 0..3 {
                             assert!(fs.exists(path(&file)).unwrap());
                         }
@@ -331,7 +331,7 @@ fn a_file_dropped_into_an_override_is_seen() {
     let shipped = Vfs::with_root(MemoryFs::new());
     shipped.create_dir("scripts").unwrap();
     shipped.write("scripts/main", "shipped").unwrap();
-    let (bytes, _) = pack_to_vec(&shipped, &PackOptions::default()).unwrap();
+    let (bytes, _) = pack_to_vec(&*shipped.tree(), &PackOptions::default()).unwrap();
     let (dir, fs) = new(NativeOptions::new().cache_negative(true));
     std::fs::create_dir(dir.path().join("scripts")).unwrap();
     let tree = Vfs::new();

@@ -4,7 +4,9 @@
 
 use std::ops::ControlFlow;
 
-use stratafs::{FileSystem, NativeFs, NativeOptions, NewNode, NodeKind, OpenOptions, VfsPath};
+use stratafs::{
+    Detail, FileSystem, NativeFs, NativeOptions, NewNode, NodeKind, OpenOptions, VfsPath,
+};
 
 fn path(text: &str) -> &VfsPath {
     VfsPath::new(text.as_bytes()).unwrap()
@@ -27,14 +29,14 @@ fn descriptors_are_few_and_given_back() {
             for i in 0..20 {
                 let name = format!("d{}/e{i}/f", i % 5);
                 std::fs::create_dir_all(dir.path().join(&name).parent().unwrap()).unwrap();
-                drop(fs.open(path(&name), &OpenOptions::writing()).unwrap());
+                drop(fs.open(path(&name), &OpenOptions::writing()).unwrap().file);
                 assert!(fs.exists(path(&name)).unwrap());
                 assert!(!fs.exists(path(&format!("{name}/x"))).unwrap());
                 assert!(fs.open(path(&format!("d0/e{i}")), &OpenOptions::reading()).is_err());
                 let _ = fs.create(path("fifo"), &NewNode::new(NodeKind::Fifo));
                 assert!(fs.open(path("fifo"), &OpenOptions::reading()).is_err());
                 let _ = fs.create(path("d0/e0"), &NewNode::new(NodeKind::Whiteout));
-                fs.read_dir(path("d0"), &mut |_| ControlFlow::Break(())).unwrap();
+                fs.read_dir(path("d0"), Detail::Names, &mut |_| ControlFlow::Break(())).unwrap();
             }
             // The root twice, eight directories, inotify and eventfd twice each.
             let now = in_use();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stratafs::{
-    BackendResult, Capabilities, ErrorKind, FileSystem, MetadataChange, NativeFs, NewNode,
+    BackendResult, Capabilities, Detail, ErrorKind, FileSystem, MetadataChange, NativeFs, NewNode,
     OpenOptions, RenameMode, VfsPath, WatchEvent,
 };
 
@@ -35,7 +35,7 @@ fn without_descriptors_no_answer_is_wrong() {
     std::fs::write(dir.path().join("a/b/c/file"), "text").unwrap();
     std::fs::write(dir.path().join("a/other"), "other").unwrap();
     let fs = NativeFs::new(dir.path()).unwrap();
-    let held = fs.open(path("a/b/c/file"), &OpenOptions::reading()).unwrap();
+    let held = fs.open(path("a/b/c/file"), &OpenOptions::reading()).unwrap().file;
 
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(64), ..limit }).unwrap();
@@ -56,12 +56,12 @@ fn without_descriptors_no_answer_is_wrong() {
             answer => drop(unless_out(answer)),
         }
         let mut listed = 0;
-        let answer = fs.read_dir(path("a"), &mut |_| {
+        let answer = fs.read_dir(path("a"), Detail::Names, &mut |_| {
             listed += 1;
             ControlFlow::Continue(())
         });
         assert_eq!(unless_out(answer).map_or(0, |()| 2), listed);
-        unless_out(fs.read_dir(path("a/b/c"), &mut |_| ControlFlow::Continue(())));
+        unless_out(fs.read_dir(path("a/b/c"), Detail::Names, &mut |_| ControlFlow::Continue(())));
         let mode = MetadataChange::new().mode(0o600);
         unless_out(fs.set_metadata(path("a/other"), &mode));
         unless_out(fs.xattrs(path("a/other")));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use stratafs::{
-    Change, ChangeKind, ErrorKind, FileSystem, FileType, MemoryFs, MetadataChange, MountOptions,
-    NativeFs, NewNode, NodeKind, OpenOptions, OverlayFs, RenameMode, Vfs, VfsPath, XattrMode,
+    Change, ChangeKind, Detail, ErrorKind, FileSystem, FileType, MemoryFs, MetadataChange,
+    MountOptions, NativeFs, NewNode, NodeKind, OpenOptions, OverlayFs, RenameMode, Vfs, VfsPath,
+    XattrMode,
 };
 
 struct Stack {
@@ -52,7 +53,7 @@ fn all(fs: &dyn FileSystem) -> Vec<String> {
     let mut found = Vec::new();
     let mut pending = vec![VfsPath::root().to_owned()];
     while let Some(directory) = pending.pop() {
-        fs.read_dir(&directory, &mut |entry| {
+        fs.read_dir(&directory, Detail::Names, &mut |entry| {
             let path = directory.join_name(entry.name).unwrap();
             let mark = match entry.file_type {
                 FileType::Whiteout => "-",
@@ -436,11 +437,11 @@ fn an_unnamed_file_gets_its_name_over_a_whiteout() {
     s.vfs.remove_file("d/f").unwrap();
     let options = OpenOptions::new().write(true).temporary(true);
     let door: &dyn FileSystem = &*s.overlay;
-    let file = door.open(path("d"), &options).unwrap();
+    let file = door.open(path("d"), &options).unwrap().file;
     file.write_at(b"made", 0).unwrap();
     file.link_to(path("d/f")).unwrap();
     assert_eq!(s.vfs.read("d/f").unwrap(), b"made");
-    let file = door.open(path("d"), &options).unwrap();
+    let file = door.open(path("d"), &options).unwrap().file;
     assert_eq!(file.link_to(path("d/f")).unwrap_err().kind(), ErrorKind::AlreadyExists);
 }
 

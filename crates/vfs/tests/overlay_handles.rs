@@ -46,7 +46,7 @@ fn stack(files: &[&str]) -> Stack {
 }
 
 fn open(stack: &Stack, name: &str, options: OpenOptions) -> Box<dyn File> {
-    stack.overlay.open(path(name), &options).unwrap()
+    stack.overlay.open(path(name), &options).unwrap().file
 }
 
 fn contents(file: &dyn File) -> Vec<u8> {
@@ -115,7 +115,9 @@ fn every_real_change_copies_and_nothing_else_does() {
         ("write", |file| assert_eq!(file.write_at(b"x", 0).unwrap(), 1)),
         ("len", |file| file.set_len(0).unwrap()),
         ("allocate", |file| file.allocate(Allocation::Reserve, 0..10).unwrap()),
-        ("mode", |file| file.set_metadata(&MetadataChange::new().mode(0o600)).unwrap()),
+        ("mode", |file| {
+            file.set_metadata(&MetadataChange::new().mode(0o600)).unwrap();
+        }),
     ];
     for (name, change) in change {
         let s = stack(&["f"]);
@@ -200,7 +202,7 @@ fn a_new_read_only_file_over_a_whiteout_can_be_written_by_its_handle() {
         .unwrap();
     overlay.remove_file(path("f")).unwrap();
     let options = OpenOptions::new().write(true).create_new(true).mode(0o444);
-    let file = overlay.open(path("f"), &options).unwrap();
+    let file = overlay.open(path("f"), &options).unwrap().file;
     file.write_at(b"new", 0).unwrap();
     assert_eq!(std::fs::read(upper.path().join("f")).unwrap(), b"new");
     assert_eq!(overlay.metadata(path("f")).unwrap().mode, 0o444);

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use stratafs::zip::ZipOptions;
 use stratafs::{
-    ErrorKind, FileSystem, FileType, MemoryFs, OpenOptions, Timestamp, Vfs, VfsPath, ZipFs,
+    Detail, ErrorKind, FileSystem, FileType, MemoryFs, OpenOptions, Timestamp, Vfs, VfsPath, ZipFs,
 };
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -60,7 +60,7 @@ fn sample() -> Vec<u8> {
 
 fn names(fs: &ZipFs, directory: &str) -> Vec<String> {
     let mut names = Vec::new();
-    fs.read_dir(path(directory), &mut |entry| {
+    fs.read_dir(path(directory), Detail::Names, &mut |entry| {
         names.push(String::from_utf8(entry.name.to_vec()).unwrap());
         ControlFlow::Continue(())
     })
@@ -80,7 +80,7 @@ fn kind_of_read(bytes: Vec<u8>, name: &str) -> ErrorKind {
     let mut buf = vec![0; 1 << 20];
     let mut offset = 0;
     loop {
-        match file.read_at(&mut buf, offset) {
+        match file.file.read_at(&mut buf, offset) {
             Ok(0) => panic!("{name} can be read"),
             Ok(n) => offset += n as u64,
             Err(error) => return error.kind(),
@@ -101,7 +101,9 @@ fn entries_are_read_in_every_way_of_opening() {
         for positional in [false, true] {
             let options = ZipOptions { positional, inflate_cache_bytes };
             opened.push(ZipFs::open_with(&file, &options).unwrap());
-            let file = FileSystem::open(&memory, path("a.zip"), &OpenOptions::reading()).unwrap();
+            let file = FileSystem::open(&*memory.tree(), path("a.zip"), &OpenOptions::reading())
+                .unwrap()
+                .file;
             opened.push(ZipFs::from_file(file, &options).unwrap());
         }
     }
@@ -111,7 +113,7 @@ fn entries_are_read_in_every_way_of_opening() {
         assert_eq!(names(&fs, "implied"), ["deep"]);
         for (name, len) in [("dir/stored", 70_000), ("dir/deflated", 300_000), ("empty", 0)] {
             let data = text(len);
-            let file = fs.open(path(name), &OpenOptions::reading()).unwrap();
+            let file = fs.open(path(name), &OpenOptions::reading()).unwrap().file;
             assert_eq!(file.metadata().unwrap().len, len as u64);
             let mut buf = vec![0; len + 10];
             assert_eq!(file.read_at(&mut buf, 0).unwrap(), len);
@@ -247,7 +249,7 @@ fn an_archive_is_opened_within_a_zip() {
     let tree = Vfs::with_root(MemoryFs::new());
     tree.create_dir("a").unwrap();
     tree.write("a/b", text(100_000)).unwrap();
-    let (archive, _) = pack_to_vec(&tree, &PackOptions::new()).unwrap();
+    let (archive, _) = pack_to_vec(&*tree.tree(), &PackOptions::new()).unwrap();
     let bytes = zip_of(|zip| {
         add(zip, "first", deflated(), b"something before");
         add(zip, "assets/a.vfs", stored(), &archive);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use stratafs::{FileSystem, VfsPathBuf};
+use stratafs::{Detail, FileSystem, VfsPathBuf};
 
 use crate::archives::{OpenArgs, inner_path, kind, mode, shown};
 use crate::exit::{Outcome, Status};
@@ -55,7 +55,7 @@ pub(crate) fn execute(args: Args, output: &mut Output) -> Outcome {
         if metadata.is_dir() {
             let start = next.len();
             let mut bad = None;
-            let listed = archive.read_dir(&path, &mut |entry| {
+            let listed = archive.read_dir(&path, Detail::Names, &mut |entry| {
                 match path.join_name(entry.name) {
                     Ok(child) => next.push(child),
                     Err(error) => bad = Some(error),

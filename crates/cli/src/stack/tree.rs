@@ -44,7 +44,7 @@ pub fn build(layers: &[LayerSpec]) -> Result<Arc<dyn FileSystem>, Failure> {
             .write_target(topmost && writable && !alone);
         vfs.mount(&*layer.mount_point, fs, options)?;
     }
-    Ok(Arc::new(vfs))
+    Ok(vfs.freeze())
 }
 
 /// Lets an empty upper layer's root look like the root that it covers.
@@ -62,7 +62,8 @@ pub fn wear(upper: &dyn FileSystem, lower: &dyn FileSystem) -> Result<(), Failur
         let value = lower.xattr(VfsPath::root(), &name)?;
         upper.set_xattr(VfsPath::root(), &name, &value, XattrMode::Set)?;
     }
-    Ok(upper.set_metadata(VfsPath::root(), &change)?)
+    upper.set_metadata(VfsPath::root(), &change)?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,12 +4,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use stratafs::{Capabilities, File, OpenOptions, SyncScope};
+use stratafs::{Capabilities, Entry, File, NodeId, OpenOptions, SyncScope};
 
 use crate::errno::{Answer, of};
 use crate::handles::OpenFile;
+use crate::ids::FileHandle;
 
-use super::{Caller, Door, Found};
+use super::names::new_file;
+use super::{Caller, Door};
 
 /// How much one `copy_file_range` request copies at most: the caller asks again for the rest,
 /// and other requests get their turn meanwhile.
@@ -52,76 +54,51 @@ thread_local! {
 }
 
 impl Door {
-    pub(super) fn file(&self, handle: u64) -> Answer<Arc<OpenFile>> {
+    pub(super) fn file(&self, handle: FileHandle) -> Answer<Arc<OpenFile>> {
         self.files.get(handle).ok_or(Errno::BADF)
     }
 
-    fn opened(&self, node: u64, file: Box<dyn File>, how: Opening) -> u64 {
-        let file = Arc::new(OpenFile { node, file, read: how.read, write: how.write });
-        self.inodes().opened(&file);
-        self.files.insert(node, file)
+    fn opened(&self, node: NodeId, file: Box<dyn File>, write: bool) -> FileHandle {
+        self.files.insert(node, Arc::new(OpenFile::new(node, file, write)))
     }
 
-    pub(crate) fn open(&self, node: u64, how: Opening) -> Answer<u64> {
-        match self.at(node, |path| self.fs.open(path, &how.options())) {
-            Ok(file) => Ok(self.opened(node, file, how)),
-            Err(Errno::STALE) => self.reopen(node, how),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Opens a file that has no name any more (through `/proc/self/fd`): by a handle that is
-    /// open on it.
-    fn reopen(&self, node: u64, how: Opening) -> Answer<u64> {
-        let inodes = self.inodes();
-        if inodes.locate(node).is_ok() {
-            return Err(Errno::STALE); // it has a name: the kernel looks it up again
-        }
-        let file = inodes.open_handle(node, how.read, how.write).ok_or(Errno::STALE)?;
-        drop(inodes);
-        self.inodes().opened(&file);
-        Ok(self.files.insert(node, file))
+    pub(crate) fn open(&self, node: NodeId, how: Opening) -> Answer<FileHandle> {
+        let opened = self.nodes().open(node, &how.options()).map_err(of)?;
+        Ok(self.opened(node, opened.file, how.write))
     }
 
     pub(crate) fn create(
         &self,
         caller: Caller,
-        parent: u64,
+        parent: NodeId,
         name: &[u8],
         mode: u32,
         how: Opening,
-    ) -> Answer<(Found, u64)> {
-        self.at_name(parent, name, |path| {
-            let (owner, mode) = self.inherit(caller, path, mode, false)?;
-            // Creating needs a writable handle; what the program may do with its own, the
-            // kernel sees to.
-            let options = OpenOptions::new()
-                .read(how.read)
-                .write(true)
-                .create(true)
-                .create_new(how.exclusive)
-                .truncate(how.truncate)
-                .mode(mode)
-                .owner(owner);
-            let file = self.fs.open(path, &options).map_err(of)?;
-            let metadata = file.metadata().map_err(of)?;
-            let found = self.enter(parent, name, metadata);
-            let handle = self.opened(found.node, file, Opening { write: true, ..how });
-            Ok((found, handle))
-        })
+    ) -> Answer<(Entry, FileHandle)> {
+        // Creating needs a writable handle; what the program may do with its own, the kernel
+        // sees to.
+        let options = new_file(caller, mode)
+            .read(how.read)
+            .write(true)
+            .create(true)
+            .create_new(how.exclusive)
+            .truncate(how.truncate);
+        let created = self.made(parent, name, &options)?;
+        let handle = self.opened(created.entry.node, created.file, true);
+        Ok((created.entry, handle))
     }
 
     /// Reads the whole range, or up to the end, and hands the bytes to `send`.
     pub(crate) fn read<T>(
         &self,
-        handle: u64,
+        handle: FileHandle,
         offset: u64,
         len: usize,
         send: impl FnOnce(&[u8]) -> T,
     ) -> Answer<T> {
         let file = self.file(handle)?;
         let end = offset.saturating_add(len as u64);
-        if let Some(bytes) = file.file.bytes_at(offset..end).map_err(of)? {
+        if let Some(bytes) = file.lent(offset..end).map_err(of)? {
             return Ok(send(&bytes));
         }
         BUFFER.with_borrow_mut(|buffer| {
@@ -136,7 +113,7 @@ impl Door {
     /// Writes everything, unless an error comes after a part.
     pub(crate) fn write(
         &self,
-        handle: u64,
+        handle: FileHandle,
         offset: u64,
         data: &[u8],
         clear_privilege_bits: bool,
@@ -149,7 +126,12 @@ impl Door {
         Ok(written)
     }
 
-    pub(crate) fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64) -> Answer<usize> {
+    pub(crate) fn copy(
+        &self,
+        from: (FileHandle, u64),
+        to: (FileHandle, u64),
+        len: u64,
+    ) -> Answer<usize> {
         let (source, target) = (self.file(from.0)?, self.file(to.0)?);
         let len = usize::try_from(len).map_or(COPY_AT_ONCE, |len| len.min(COPY_AT_ONCE));
         let mut piece = Vec::new();
@@ -157,7 +139,7 @@ impl Door {
         while copied < len {
             let want = (len - copied).min(COPY_PIECE);
             let at = from.1 + copied as u64;
-            let shared = source.file.bytes_at(at..at + want as u64).map_err(of)?;
+            let shared = source.lent(at..at + want as u64).map_err(of)?;
             let bytes: &[u8] = match &shared {
                 Some(bytes) => bytes,
                 None => {
@@ -178,24 +160,26 @@ impl Door {
         Ok(copied)
     }
 
-    pub(crate) fn sync_file(&self, handle: u64, data_only: bool) -> Answer<()> {
+    pub(crate) fn sync_file(&self, handle: FileHandle, data_only: bool) -> Answer<()> {
         let scope = if data_only { SyncScope::Data } else { SyncScope::All };
         self.file(handle)?.file.sync(scope).map_err(of)
     }
 
-    /// A directory's entries are made durable with everything else: backends have no smaller
-    /// unit.
-    pub(crate) fn sync_dir(&self) -> Answer<()> {
+    /// The names in a directory.
+    pub(crate) fn sync_dir(&self, node: NodeId) -> Answer<()> {
         if !self.capabilities.contains(Capabilities::DURABLE) {
             return Ok(());
         }
-        self.fs.sync().map_err(of)
+        self.nodes().sync_dir(node).map_err(of)
     }
 
-    pub(crate) fn close(&self, handle: u64) -> Answer<()> {
-        let file = self.files.remove(handle).ok_or(Errno::BADF)?;
-        self.inodes().closed(&file);
-        Ok(())
+    /// One of the descriptors of an open file is closed: what is wrong with its writes is told.
+    pub(crate) fn flush(&self, handle: FileHandle) -> Answer<()> {
+        self.file(handle)?.file.close().map_err(of)
+    }
+
+    pub(crate) fn close(&self, handle: FileHandle) -> Answer<()> {
+        self.files.remove(handle).map(drop).ok_or(Errno::BADF)
     }
 }
 

@@ -1,32 +1,34 @@
-//! What the kernel asks, answered from a [`FileSystem`]. No protocol here: `transport/`
-//! translates.
+//! What the kernel asks, answered from a tree whose files have numbers: the file system's own
+//! ([`FileSystem::nodes`]), or those that an adapter gives ([`PathNodes`]). No protocol here:
+//! `transport/` translates.
 //!
 //! # Locks
-//! In this order: `names`, then `inodes`. `names` is held for reading during every call of the
-//! backend that takes a path, and for writing during a rename, so that no path goes out of
-//! date between its making and its use. `inodes` guards only the table and is never held
-//! across a call. Reading and writing open files takes neither.
+//! None is held while a backend works. The tables of what is open and of what is known of nodes are
+//! sharded, and locked for the time of a look.
 
 mod attributes;
 mod data;
+mod known;
 mod listing;
 mod names;
-mod stale;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
-use rustix::io::Errno;
-use stratafs::{BackendResult, Capabilities, ErrorKind, FileSystem, Metadata, VfsPath, VfsPathBuf};
+use stratafs::{
+    BackendResult, Capabilities, Entry, FileSystem, NodeId, NodeSystem, PathNodes, Stale,
+    WatchEvent, WatchGuard, WatchSink,
+};
 
 use crate::directory::OpenDir;
-use crate::errno::{Answer, errno, of};
+use crate::errno::{Answer, of};
 use crate::handles::{OpenFile, Slots};
-use crate::inodes::{Inodes, child};
+use crate::ids::{DirHandle, FileHandle};
 
 pub(crate) use attributes::{AttributeChange, Fallocate};
 pub(crate) use data::Opening;
-pub(crate) use stale::Stale;
+use known::Known;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -43,63 +45,84 @@ impl Caller {
     }
 }
 
-/// A node as the kernel is told of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    pub(crate) node: u64,
-    pub(crate) generation: u64,
-    pub(crate) metadata: Metadata,
-}
-
 /// The answering side of one mount.
 #[derive(Debug)]
 pub(crate) struct Door {
     fs: Arc<dyn FileSystem>,
+    /// For a file system that knows no numbers.
+    adapter: Option<PathNodes>,
     capabilities: Capabilities,
-    names: RwLock<()>,
-    inodes: Mutex<Inodes>,
-    files: Slots<OpenFile>,
-    dirs: Slots<OpenDir>,
+    exclusive: bool,
+    known: Known,
+    files: Slots<FileHandle, OpenFile>,
+    dirs: Slots<DirHandle, OpenDir>,
     /// Set by every request, cleared by whoever watches for idleness.
     active: AtomicBool,
     stopped: AtomicBool,
+    /// Requests that are being answered.
+    answering: AtomicUsize,
 }
 
+/// A request that is being answered.
+pub(crate) struct Answering<'d>(&'d Door);
+
 impl Door {
-    pub(crate) fn new(fs: Arc<dyn FileSystem>) -> BackendResult<Self> {
-        let root = fs.metadata(VfsPath::root())?;
+    /// With `exclusive`, nobody else changes the tree.
+    pub(crate) fn new(fs: Arc<dyn FileSystem>, exclusive: bool) -> BackendResult<Self> {
+        let capabilities = fs.capabilities();
+        let exclusive = exclusive || capabilities.contains(Capabilities::IMMUTABLE);
+        let adapter = match fs.nodes() {
+            Some(_) => None,
+            None => Some(PathNodes::new(Arc::clone(&fs))?),
+        };
         Ok(Door {
-            capabilities: fs.capabilities(),
+            capabilities,
+            exclusive,
+            // An adapter cannot say what a directory holds by the bytes of names alone.
+            known: Known::new(exclusive && adapter.is_none()),
+            adapter,
             fs,
-            names: RwLock::new(()),
-            inodes: Mutex::new(Inodes::new(root)),
             files: Slots::new(),
             dirs: Slots::new(),
             active: AtomicBool::new(true),
             stopped: AtomicBool::new(false),
+            answering: AtomicUsize::new(0),
         })
+    }
+
+    fn nodes(&self) -> &dyn NodeSystem {
+        match &self.adapter {
+            Some(adapter) => adapter,
+            None => self.fs.nodes().expect("whether a tree has numbers never changes"),
+        }
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
 
-    /// Notes a request, for the idle timeout. Written only when it changes something: the flag
-    /// is shared by all threads.
-    pub(crate) fn touch(&self) {
+    /// Whether nobody else changes the tree.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    /// Begins to answer a request; `None` once the door is stopped.
+    pub(crate) fn begin(&self) -> Option<Answering<'_>> {
+        // Written only when it changes something.
         if !self.active.load(Ordering::Relaxed) {
             self.active.store(true, Ordering::Relaxed);
         }
+        self.answering.fetch_add(1, Ordering::SeqCst);
+        let answering = Answering(self);
+        (!self.stopped.load(Ordering::SeqCst)).then_some(answering)
     }
 
-    /// From now on every request is refused. When this returns no name is being changed.
+    /// From now on every request is refused. When this returns none is being answered.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        drop(self.names.write().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+        while self.answering.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Whether there was no request since the last call, and nothing is open.
@@ -108,67 +131,31 @@ impl Door {
         !active && self.files.is_empty() && self.dirs.is_empty()
     }
 
-    fn inodes(&self) -> MutexGuard<'_, Inodes> {
-        self.inodes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn hold_names(&self) -> RwLockReadGuard<'_, ()> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Calls the backend with the node's path.
-    ///
-    /// # Errors
-    /// `ESTALE` when the node has lost its name, before or meanwhile, or when its name is gone
-    /// underneath: the kernel then looks the name up again and asks anew, so that a file which
-    /// is being replaced by a rename is always found.
-    fn at<T>(&self, node: u64, call: impl FnOnce(&VfsPath) -> BackendResult<T>) -> Answer<T> {
-        let _names = self.hold_names();
-        let located = self.inodes().locate(node)?;
-        let answer = call(&located.path);
-        if !self.inodes().stands(node, &located) {
-            return Err(Errno::STALE);
+    pub(crate) fn lookup(&self, parent: NodeId, name: &[u8]) -> Answer<Entry> {
+        if self.known.lacks(parent, name) {
+            return Err(rustix::io::Errno::NOENT);
         }
-        answer.map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => Errno::STALE,
-            kind => errno(kind),
-        })
+        self.nodes().lookup(parent, name).map_err(of)
     }
 
-    /// Calls the backend with the path of a name in a directory.
-    fn at_name<T>(
-        &self,
-        parent: u64,
-        name: &[u8],
-        call: impl FnOnce(&VfsPath) -> Answer<T>,
-    ) -> Answer<T> {
-        let _names = self.hold_names();
-        let path = self.name_path(parent, name)?;
-        call(&path)
+    pub(crate) fn forget(&self, node: NodeId, count: u64) {
+        self.known.forget(node);
+        self.nodes().forget(node, count);
     }
 
-    /// The path of a name; the caller holds `names`.
-    fn name_path(&self, parent: u64, name: &[u8]) -> Answer<VfsPathBuf> {
-        // A removed directory has no entries: nothing can be found or made in it.
-        let located = self.inodes().locate(parent).map_err(|_| Errno::NOENT)?;
-        child(&located.path, name)
+    /// Reports every change of the tree, whoever makes it.
+    pub(crate) fn watch(&self, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
+        self.fs.watch(stratafs::VfsPath::root(), sink)
     }
 
-    /// Counts a lookup of a name and gives what the kernel is told.
-    fn enter(&self, parent: u64, name: &[u8], metadata: Metadata) -> Found {
-        let (node, generation) = self.inodes().enter(parent, name, &metadata);
-        Found { node, generation, metadata }
+    /// What a report makes untrue of what the kernel was told.
+    pub(crate) fn stale(&self, report: &WatchEvent) -> Vec<Stale> {
+        self.nodes().stale(report)
     }
+}
 
-    pub(crate) fn lookup(&self, parent: u64, name: &[u8]) -> Answer<Found> {
-        self.at_name(parent, name, |path| {
-            let metadata = self.fs.metadata(path).map_err(of)?;
-            Ok(self.enter(parent, name, metadata))
-        })
-    }
-
-    pub(crate) fn forget(&self, node: u64, count: u64) {
-        let kept = self.inodes().forget(node, count);
-        drop(kept); // the lock is free by now
+impl Drop for Answering<'_> {
+    fn drop(&mut self) {
+        self.0.answering.fetch_sub(1, Ordering::SeqCst);
     }
 }

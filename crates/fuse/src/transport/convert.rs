@@ -2,13 +2,18 @@
 
 use std::time::SystemTime;
 
-use fuser::{Request, TimeOrNow};
-use stratafs::{Device, FileType, TimeChange, Timestamp};
+use fuser::{INodeNo, Request, TimeOrNow};
+use stratafs::{Device, FileType, NodeId, TimeChange, Timestamp};
 
 use crate::door::Caller;
 
 pub(super) fn caller(request: &Request) -> Caller {
     Caller { user: request.uid(), group: request.gid() }
+}
+
+/// The root has the same number to both.
+pub(super) fn id(node: INodeNo) -> NodeId {
+    NodeId(node.0)
 }
 
 /// A whiteout shows as the device that the kernel's own overlay takes for one.

@@ -15,10 +15,11 @@ use fuser::{
 use stratafs::{NodeKind, RenameMode, Seek, XattrMode};
 
 use crate::door::{AttributeChange, Door, Fallocate, Opening};
+use crate::ids::{Cookie, DirHandle, FileHandle as OpenFile};
 
 use super::Transport;
-use super::convert::{caller, decode_device, kind, time_change};
-use super::replies::OPEN_FILE;
+use super::convert::{caller, decode_device, id, kind, time_change};
+use super::operations::Operation as Op;
 
 /// The largest read and write in one request; the kernel's own limit by default.
 const MAX_WRITE: u32 = 1 << 20;
@@ -50,16 +51,16 @@ impl Filesystem for Transport {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.reply_lookup(reply, |door| door.lookup(parent.0, name.as_bytes()));
+        self.reply_lookup(Op::Lookup, reply, |door| door.lookup(id(parent), name.as_bytes()));
     }
 
     fn forget(&self, _: &Request, node: INodeNo, count: u64) {
-        self.door.forget(node.0, count);
+        self.door.forget(id(node), count);
     }
 
     fn getattr(&self, _: &Request, node: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
-        let handle = handle.map(|handle| handle.0);
-        self.reply_attributes(node, reply, |door| door.metadata(node.0, handle));
+        let handle = handle.map(|handle| OpenFile(handle.0));
+        self.reply_attributes(Op::Getattr, node, reply, |door| door.metadata(id(node), handle));
     }
 
     fn setattr(
@@ -88,14 +89,14 @@ impl Filesystem for Transport {
             accessed: accessed.map(time_change),
             modified: modified.map(time_change),
         };
-        let handle = handle.map(|handle| handle.0);
-        self.reply_attributes(node, reply, |door| {
-            door.set_metadata(caller(request), node.0, handle, change)
+        let handle = handle.map(|handle| OpenFile(handle.0));
+        self.reply_attributes(Op::Setattr, node, reply, |door| {
+            door.set_metadata(caller(request), id(node), handle, change)
         });
     }
 
     fn readlink(&self, _: &Request, node: INodeNo, reply: ReplyData) {
-        match self.ask(|door| door.read_link(node.0)) {
+        match self.ask(Op::Readlink, |door| door.read_link(id(node))) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(error),
         }
@@ -112,8 +113,8 @@ impl Filesystem for Transport {
         reply: ReplyEntry,
     ) {
         let device = decode_device(device);
-        self.reply_entry(reply, |door| {
-            door.make_node(caller(request), parent.0, name.as_bytes(), mode, device)
+        self.reply_entry(Op::Mknod, reply, |door| {
+            door.make_node(caller(request), id(parent), name.as_bytes(), mode, device)
         });
     }
 
@@ -127,17 +128,17 @@ impl Filesystem for Transport {
         reply: ReplyEntry,
     ) {
         let kind = NodeKind::Directory;
-        self.reply_entry(reply, |door| {
-            door.create_node(caller(request), parent.0, name.as_bytes(), kind, mode)
+        self.reply_entry(Op::Mkdir, reply, |door| {
+            door.create_node(caller(request), id(parent), name.as_bytes(), kind, mode)
         });
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.reply_empty(reply, |door| door.unlink(parent.0, name.as_bytes()));
+        self.reply_empty(Op::Unlink, reply, |door| door.unlink(id(parent), name.as_bytes()));
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.reply_empty(reply, |door| door.remove_dir(parent.0, name.as_bytes()));
+        self.reply_empty(Op::Rmdir, reply, |door| door.remove_dir(id(parent), name.as_bytes()));
     }
 
     fn symlink(
@@ -149,8 +150,8 @@ impl Filesystem for Transport {
         reply: ReplyEntry,
     ) {
         let kind = NodeKind::Symlink(target.as_os_str().as_bytes());
-        self.reply_entry(reply, |door| {
-            door.create_node(caller(request), parent.0, name.as_bytes(), kind, 0o777)
+        self.reply_entry(Op::Symlink, reply, |door| {
+            door.create_node(caller(request), id(parent), name.as_bytes(), kind, 0o777)
         });
     }
 
@@ -171,17 +172,20 @@ impl Filesystem for Transport {
             RenameFlags::RENAME_EXCHANGE => RenameMode::Exchange,
             _ => return reply.error(Errno::EINVAL),
         };
-        let (from, to) = ((parent.0, name.as_bytes()), (new_parent.0, new_name.as_bytes()));
-        self.reply_empty(reply, |door| door.rename(from, to, mode));
+        let (from, to) = ((id(parent), name.as_bytes()), (id(new_parent), new_name.as_bytes()));
+        self.reply_empty(Op::Rename, reply, |door| door.rename(from, to, mode));
     }
 
     fn link(&self, _: &Request, node: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.reply_entry(reply, |door| door.hard_link(node.0, parent.0, name.as_bytes()));
+        self.reply_entry(Op::Link, reply, |door| {
+            door.hard_link(id(node), id(parent), name.as_bytes())
+        });
     }
 
     fn open(&self, _: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let how = Opening::from_flags(flags.0);
-        self.reply_open(OPEN_FILE, reply, |door| door.open(node.0, how));
+        let flags = self.open_flags();
+        self.reply_open(Op::Open, flags, reply, |door| Ok(door.open(id(node), how)?.0));
     }
 
     fn create(
@@ -196,15 +200,16 @@ impl Filesystem for Transport {
     ) {
         let how = Opening::from_flags(flags);
         let begun = self.lifetimes.begin();
-        let answer =
-            self.ask(|door| door.create(caller(request), parent.0, name.as_bytes(), mode, how));
+        let answer = self.ask(Op::Create, |door| {
+            door.create(caller(request), id(parent), name.as_bytes(), mode, how)
+        });
         match answer {
             Ok((found, handle)) => reply.created(
                 &self.lifetimes.of(&found.metadata, begun),
                 &self.attributes(found.node, &found.metadata),
-                Generation(found.generation),
-                FileHandle(handle),
-                OPEN_FILE,
+                Generation(0),
+                FileHandle(handle.0),
+                self.open_flags(),
             ),
             Err(error) => reply.error(error),
         }
@@ -223,8 +228,8 @@ impl Filesystem for Transport {
     ) {
         // The reply is sent from where the bytes are; it comes back only when nothing was.
         let mut unsent = Some(reply);
-        let answer = self.ask(|door| {
-            door.read(handle.0, offset, size as usize, |bytes| {
+        let answer = self.ask(Op::Read, |door| {
+            door.read(OpenFile(handle.0), offset, size as usize, |bytes| {
                 if let Some(reply) = unsent.take() {
                     reply.data(bytes);
                 }
@@ -248,7 +253,14 @@ impl Filesystem for Transport {
         reply: ReplyWrite,
     ) {
         let clear = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        self.reply_written(reply, |door| door.write(handle.0, offset, data, clear));
+        self.reply_written(Op::Write, reply, |door| {
+            door.write(OpenFile(handle.0), offset, data, clear)
+        });
+    }
+
+    /// Asked for only where an error may come as late as this; see `open_flags`.
+    fn flush(&self, _: &Request, _: INodeNo, handle: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        self.reply_empty(Op::Flush, reply, |door| door.flush(OpenFile(handle.0)));
     }
 
     fn release(
@@ -261,7 +273,7 @@ impl Filesystem for Transport {
         _: bool,
         reply: ReplyEmpty,
     ) {
-        self.reply_empty(reply, |door| door.close(handle.0));
+        self.reply_empty(Op::Release, reply, |door| door.close(OpenFile(handle.0)));
     }
 
     fn fsync(
@@ -272,7 +284,7 @@ impl Filesystem for Transport {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.reply_empty(reply, |door| door.sync_file(handle.0, data_only));
+        self.reply_empty(Op::Fsync, reply, |door| door.sync_file(OpenFile(handle.0), data_only));
     }
 
     fn opendir(&self, _: &Request, node: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -282,7 +294,7 @@ impl Filesystem for Transport {
             true => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
             false => FopenFlags::empty(),
         };
-        self.reply_open(flags, reply, |door| door.open_dir(node.0));
+        self.reply_open(Op::Opendir, flags, reply, |door| Ok(door.open_dir(id(node)).0));
     }
 
     fn readdir(
@@ -293,11 +305,12 @@ impl Filesystem for Transport {
         from: u64,
         mut reply: ReplyDirectory,
     ) {
-        let answer = self.ask(|door| {
-            door.list(handle.0, from, |entry| {
+        let begun = self.lifetimes.begin();
+        let answer = self.ask(Op::Readdir, |door| {
+            door.list(DirHandle(handle.0), Cookie(from), begun, |entry| {
                 reply.add(
                     INodeNo(entry.number),
-                    entry.cookie,
+                    entry.cookie.0,
                     kind(entry.file_type),
                     OsStr::from_bytes(entry.name),
                 )
@@ -318,16 +331,16 @@ impl Filesystem for Transport {
         mut reply: ReplyDirectoryPlus,
     ) {
         let begun = self.lifetimes.begin();
-        let answer = self.ask(|door| {
-            door.list_plus(handle.0, from, |entry| {
-                let found = entry.found;
+        let answer = self.ask(Op::Readdirplus, |door| {
+            door.list_plus(DirHandle(handle.0), Cookie(from), begun, |entry| {
+                let found = entry.entry;
                 reply.add(
-                    INodeNo(found.node),
-                    entry.cookie,
+                    INodeNo(found.node.0),
+                    entry.cookie.0,
                     OsStr::from_bytes(entry.name),
-                    &self.lifetimes.of(&found.metadata, begun),
+                    &self.lifetimes.of(&found.metadata, entry.begun),
                     &self.attributes(found.node, &found.metadata),
-                    Generation(found.generation),
+                    Generation(0),
                 )
             })
         });
@@ -345,15 +358,15 @@ impl Filesystem for Transport {
         _: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.reply_empty(reply, |door| door.close_dir(handle.0));
+        self.reply_empty(Op::Releasedir, reply, |door| door.close_dir(DirHandle(handle.0)));
     }
 
-    fn fsyncdir(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.reply_empty(reply, Door::sync_dir);
+    fn fsyncdir(&self, _: &Request, node: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        self.reply_empty(Op::Fsyncdir, reply, |door| door.sync_dir(id(node)));
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        self.reply_statfs(reply, Door::statfs);
+        self.reply_statfs(Op::Statfs, reply, Door::statfs);
     }
 
     fn setxattr(
@@ -372,19 +385,23 @@ impl Filesystem for Transport {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => return reply.error(Errno::EINVAL),
         };
-        self.reply_empty(reply, |door| door.set_xattr(node.0, name.as_bytes(), value, mode));
+        self.reply_empty(Op::Setxattr, reply, |door| {
+            door.set_xattr(id(node), name.as_bytes(), value, mode)
+        });
     }
 
     fn getxattr(&self, _: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        self.reply_xattr(size, reply, |door| door.xattr(node.0, name.as_bytes()));
+        self.reply_xattr(Op::Getxattr, size, reply, |door| door.xattr(id(node), name.as_bytes()));
     }
 
     fn listxattr(&self, _: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        self.reply_xattr(size, reply, |door| door.xattrs(node.0));
+        self.reply_xattr(Op::Listxattr, size, reply, |door| door.xattrs(id(node)));
     }
 
     fn removexattr(&self, _: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.reply_empty(reply, |door| door.remove_xattr(node.0, name.as_bytes()));
+        self.reply_empty(Op::Removexattr, reply, |door| {
+            door.remove_xattr(id(node), name.as_bytes())
+        });
     }
 
     fn ioctl(
@@ -411,9 +428,9 @@ impl Filesystem for Transport {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        self.reply_empty(reply, |door| {
+        self.reply_empty(Op::Fallocate, reply, |door| {
             let how = Fallocate::from_mode(mode)?;
-            door.allocate(caller(request), handle.0, how, offset, len)
+            door.allocate(caller(request), OpenFile(handle.0), how, offset, len)
         });
     }
 
@@ -432,7 +449,7 @@ impl Filesystem for Transport {
             _ => return reply.error(Errno::EINVAL),
         };
         let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
-        match self.ask(|door| door.seek(handle.0, offset, what)) {
+        match self.ask(Op::Lseek, |door| door.seek(OpenFile(handle.0), offset, what)) {
             Ok(found) => reply.offset(found as i64),
             Err(error) => reply.error(error),
         }
@@ -451,6 +468,8 @@ impl Filesystem for Transport {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        self.reply_written(reply, |door| door.copy((from.0, from_offset), (to.0, to_offset), len));
+        self.reply_written(Op::CopyFileRange, reply, |door| {
+            door.copy((OpenFile(from.0), from_offset), (OpenFile(to.0), to_offset), len)
+        });
     }
 }

@@ -201,6 +201,6 @@ fn is_sound(report: &VerifyReport) -> bool {
 fn open_positional(bytes: &[u8], options: &ArchiveOptions) -> BackendResult<ArchiveFs> {
     let holder = Arc::new(MemoryFs::new());
     put(&*holder, "archive", bytes);
-    let file = holder.open(p("archive"), &OpenOptions::reading())?;
+    let file = holder.open(p("archive"), &OpenOptions::reading())?.file;
     ArchiveFs::from_file(file, &options.clone().source(ArchiveSource::Positional))
 }

@@ -1,6 +1,8 @@
 //! `FileSystem::create`.
 
-use stratafs::{Capabilities, Device, ErrorKind, FileSystem, FileType, NewNode, NodeKind, Owner};
+use stratafs::{
+    Capabilities, Detail, Device, ErrorKind, FileSystem, FileType, NewNode, NodeKind, Owner,
+};
 
 use super::cases;
 use crate::tools::*;
@@ -143,7 +145,7 @@ fn nodes_are_no_directories(fs: &dyn FileSystem) {
     create(fs, "fifo", NodeKind::Fifo);
     fails(fs.remove_dir(p("fifo")), ErrorKind::NotADirectory);
     fails(
-        fs.read_dir(p("fifo"), &mut |_| std::ops::ControlFlow::Continue(())),
+        fs.read_dir(p("fifo"), Detail::Names, &mut |_| std::ops::ControlFlow::Continue(())),
         ErrorKind::NotADirectory,
     );
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use stratafs::{
-    BackendResult, Capabilities, ErrorKind, FileSystem, MetadataChange, NewNode, NodeKind,
+    BackendResult, Capabilities, Detail, ErrorKind, FileSystem, MetadataChange, NewNode, NodeKind,
     OpenOptions, RenameMode, VfsPath, WatchEvent, XattrMode,
 };
 
@@ -69,7 +69,7 @@ pub(super) const METHODS: &[Method] = {
             |fs, path| fs.open(path, &OpenOptions::new().write(true).temporary(true)).map(drop);
         "metadata", NONE, |fs, path| fs.metadata(path).map(drop);
         "read_dir", NONE,
-            |fs, path| fs.read_dir(path, &mut |_| ControlFlow::Continue(()));
+            |fs, path| fs.read_dir(path, Detail::Names, &mut |_| ControlFlow::Continue(()));
         "read_link", NONE, |fs, path| fs.read_link(path).map(drop);
         "create a directory", C::WRITE,
             |fs, path| fs.create(path, &NewNode::directory()).map(drop);
@@ -85,27 +85,27 @@ pub(super) const METHODS: &[Method] = {
             |fs, path| fs.create(path, &NewNode::new(NodeKind::BlockDevice(ODD_DEVICE))).map(drop);
         "create a whiteout", C::WRITE.union(C::WHITEOUTS),
             |fs, path| fs.create(path, &NewNode::new(NodeKind::Whiteout)).map(drop);
-        "link from", C::WRITE.union(C::HARD_LINKS), |fs, path| fs.link(path, p("new-name"));
-        "link to", C::WRITE.union(C::HARD_LINKS), |fs, path| fs.link(p(OTHER), path);
+        "link from", C::WRITE.union(C::HARD_LINKS), |fs, path| fs.link(path, p("new-name")).map(drop);
+        "link to", C::WRITE.union(C::HARD_LINKS), |fs, path| fs.link(p(OTHER), path).map(drop);
         "rename from", C::WRITE,
-            |fs, path| fs.rename(path, p("new-name"), RenameMode::Replace);
-        "rename to", C::WRITE, |fs, path| fs.rename(p(OTHER), path, RenameMode::Replace);
+            |fs, path| fs.rename(path, p("new-name"), RenameMode::Replace).map(drop);
+        "rename to", C::WRITE, |fs, path| fs.rename(p(OTHER), path, RenameMode::Replace).map(drop);
         "rename no-replace from", C::WRITE,
-            |fs, path| fs.rename(path, p("new-name"), RenameMode::NoReplace);
+            |fs, path| fs.rename(path, p("new-name"), RenameMode::NoReplace).map(drop);
         "rename no-replace to", C::WRITE,
-            |fs, path| fs.rename(p(OTHER), path, RenameMode::NoReplace);
+            |fs, path| fs.rename(p(OTHER), path, RenameMode::NoReplace).map(drop);
         "rename exchange from", C::WRITE.union(C::EXCHANGE),
-            |fs, path| fs.rename(path, p(OTHER), RenameMode::Exchange);
+            |fs, path| fs.rename(path, p(OTHER), RenameMode::Exchange).map(drop);
         "rename exchange to", C::WRITE.union(C::EXCHANGE),
-            |fs, path| fs.rename(p(OTHER), path, RenameMode::Exchange);
+            |fs, path| fs.rename(p(OTHER), path, RenameMode::Exchange).map(drop);
         "rename whiteout from", C::WRITE.union(C::WHITEOUTS),
-            |fs, path| fs.rename(path, p("new-name"), RenameMode::Whiteout);
+            |fs, path| fs.rename(path, p("new-name"), RenameMode::Whiteout).map(drop);
         "rename whiteout to", C::WRITE.union(C::WHITEOUTS),
-            |fs, path| fs.rename(p(OTHER), path, RenameMode::Whiteout);
+            |fs, path| fs.rename(p(OTHER), path, RenameMode::Whiteout).map(drop);
         "remove_file", C::WRITE, |fs, path| fs.remove_file(path);
         "remove_dir", C::WRITE, |fs, path| fs.remove_dir(path);
         "set_metadata", C::WRITE,
-            |fs, path| fs.set_metadata(path, &MetadataChange::new().mode(0o600));
+            |fs, path| fs.set_metadata(path, &MetadataChange::new().mode(0o600)).map(drop);
         "xattr", NONE, |fs, path| fs.xattr(path, b"user.any").map(drop);
         "xattrs", NONE, |fs, path| fs.xattrs(path).map(drop);
         "set_xattr", C::WRITE.union(C::XATTRS),

@@ -21,12 +21,14 @@ fn round_trip(fs: &dyn FileSystem, name: &[u8]) {
     let dir = p("dir");
     let path = dir.join_name(name).unwrap();
     let show = name.escape_ascii();
-    let file =
-        fs.open(&path, &OpenOptions::writing()).unwrap_or_else(|error| panic!("{show}: {error}"));
+    let file = fs
+        .open(&path, &OpenOptions::writing())
+        .unwrap_or_else(|error| panic!("{show}: {error}"))
+        .file;
     write_all(&*file, name, 0);
     let listed: Vec<_> = entries(fs, dir).into_iter().map(|(name, _)| name).collect();
     assert!(listed.contains(&name.to_vec()), "{show} is not listed");
-    let read = fs.open(&path, &OpenOptions::reading()).unwrap();
+    let read = fs.open(&path, &OpenOptions::reading()).unwrap().file;
     assert_eq!(contents(&*read), name, "{show}");
     assert_eq!(fs.metadata(&path).unwrap().len, name.len() as u64);
 }
@@ -108,8 +110,8 @@ fn the_longest_path(fs: &dyn FileSystem) {
     }
     path.push(&[b'f'; 255]).unwrap();
     assert_eq!(path.len(), 4095);
-    write_all(&*fs.open(&path, &OpenOptions::writing()).unwrap(), b"contents", 0);
-    let file = fs.open(&path, &OpenOptions::reading()).unwrap();
+    write_all(&*fs.open(&path, &OpenOptions::writing()).unwrap().file, b"contents", 0);
+    let file = fs.open(&path, &OpenOptions::reading()).unwrap().file;
     assert_eq!(contents(&*file), b"contents");
     assert_eq!(entries(fs, path.parent().unwrap()).len(), 1);
     fs.remove_file(&path).unwrap();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use stratafs::{Capabilities, ErrorKind, FileSystem, FileType, NodeKind};
+use stratafs::{Capabilities, Detail, ErrorKind, FileSystem, FileType, NodeKind};
 
 use super::cases;
 use crate::tools::*;
@@ -25,7 +25,7 @@ cases![
 ];
 
 fn nothing(fs: &dyn FileSystem, path: &str) -> stratafs::BackendResult<()> {
-    fs.read_dir(p(path), &mut |_| ControlFlow::Continue(()))
+    fs.read_dir(p(path), Detail::Names, &mut |_| ControlFlow::Continue(()))
 }
 
 fn a_missing_directory(fs: &dyn FileSystem) {
@@ -66,7 +66,7 @@ fn only_its_own_entries(fs: &dyn FileSystem) {
 #[track_caller]
 fn agrees_with_metadata(fs: &dyn FileSystem, dir: &str) {
     let mut seen = Vec::new();
-    fs.read_dir(p(dir), &mut |entry| {
+    fs.read_dir(p(dir), Detail::Names, &mut |entry| {
         seen.push((entry.name.to_vec(), entry.file_type, entry.id));
         ControlFlow::Continue(())
     })
@@ -148,7 +148,7 @@ fn it_ends_where_the_visitor_breaks(fs: &dyn FileSystem) {
     }
     for stop in [1, 2, 50, 100] {
         let mut visits = 0;
-        fs.read_dir(p(""), &mut |_| {
+        fs.read_dir(p(""), Detail::Names, &mut |_| {
             visits += 1;
             if visits == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })

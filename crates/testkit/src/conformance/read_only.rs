@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use stratafs::{
-    Capabilities, ErrorKind, FileSystem, MetadataChange, OpenOptions, Seek, SyncScope, VfsPath,
+    Capabilities, Detail, ErrorKind, FileSystem, MetadataChange, OpenOptions, Seek, SyncScope,
+    VfsPath,
 };
 
 use super::methods::METHODS;
@@ -60,7 +61,7 @@ fn ids_and_types_agree(fs: &dyn FileSystem, tree: &Tree) {
     let mut ids = Vec::new();
     let mut visit = |dir: &VfsPath| {
         let mut seen = Vec::new();
-        fs.read_dir(dir, &mut |entry| {
+        fs.read_dir(dir, Detail::Names, &mut |entry| {
             seen.push((entry.name.to_vec(), entry.file_type, entry.id));
             ControlFlow::Continue(())
         })
@@ -93,7 +94,7 @@ fn files(tree: &Tree) -> impl Iterator<Item = (&VfsPath, &[u8])> {
 fn reads_at_any_offset(fs: &dyn FileSystem, tree: &Tree) {
     let mut random = Random::new(1);
     for (path, expected) in files(tree) {
-        let file = fs.open(path, &OpenOptions::reading()).unwrap();
+        let file = fs.open(path, &OpenOptions::reading()).unwrap().file;
         let len = expected.len() as u64;
         for _ in 0..8 {
             let offset = random.below(len + 10);
@@ -115,7 +116,7 @@ fn reads_at_any_offset(fs: &dyn FileSystem, tree: &Tree) {
 
 fn shared_bytes_are_the_bytes(fs: &dyn FileSystem, tree: &Tree) {
     for (path, expected) in files(tree) {
-        let file = fs.open(path, &OpenOptions::reading()).unwrap();
+        let file = fs.open(path, &OpenOptions::reading()).unwrap().file;
         let len = expected.len() as u64;
         for range in [0..len, 0..len + 100, len / 3..len / 2, len..len + 1, 0..0] {
             let Some(bytes) = file.bytes_at(range.clone()).unwrap() else { continue };
@@ -132,7 +133,7 @@ fn reads_from_many_threads(fs: &dyn FileSystem, tree: &Tree) {
         for thread in 0..4 {
             scope.spawn(move || {
                 for (path, expected) in files(tree).skip(thread) {
-                    let file = fs.open(path, &OpenOptions::reading()).unwrap();
+                    let file = fs.open(path, &OpenOptions::reading()).unwrap().file;
                     assert!(contents(&*file) == *expected, "{path:?}");
                 }
             });
@@ -144,7 +145,7 @@ fn a_listing_can_stop(fs: &dyn FileSystem, tree: &Tree) {
     let all = tree.entries(p("many")).len();
     for stop in [1, all / 2, all] {
         let mut visits = 0;
-        fs.read_dir(p("many"), &mut |_| {
+        fs.read_dir(p("many"), Detail::Names, &mut |_| {
             visits += 1;
             if visits == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
@@ -155,7 +156,7 @@ fn a_listing_can_stop(fs: &dyn FileSystem, tree: &Tree) {
 
 fn seeking(fs: &dyn FileSystem, tree: &Tree) {
     for (path, expected) in files(tree) {
-        let file = fs.open(path, &OpenOptions::reading()).unwrap();
+        let file = fs.open(path, &OpenOptions::reading()).unwrap().file;
         let len = expected.len() as u64;
         fails(file.seek(len, Seek::Data), ErrorKind::NoSuchOffset);
         fails(file.seek(len + 1, Seek::Hole), ErrorKind::NoSuchOffset);
@@ -170,7 +171,10 @@ fn paths_that_lead_nowhere(fs: &dyn FileSystem, tree: &Tree) {
         fails(fs.metadata(p(path)), ErrorKind::NotFound);
         fails(fs.open(p(path), &OpenOptions::reading()), ErrorKind::NotFound);
         fails(fs.read_link(p(path)), ErrorKind::NotFound);
-        fails(fs.read_dir(p(path), &mut |_| ControlFlow::Continue(())), ErrorKind::NotFound);
+        fails(
+            fs.read_dir(p(path), Detail::Names, &mut |_| ControlFlow::Continue(())),
+            ErrorKind::NotFound,
+        );
         fails(fs.xattr(p(path), b"user.a"), ErrorKind::NotFound);
         fails(fs.xattrs(p(path)), ErrorKind::NotFound);
         assert!(!exists(fs, path), "{path:?}");
@@ -194,7 +198,7 @@ fn paths_that_lead_nowhere(fs: &dyn FileSystem, tree: &Tree) {
         fails(fs.metadata(p(path)), expected);
         fails(fs.open(p(path), &OpenOptions::reading()), expected);
         fails(fs.read_link(p(path)), expected);
-        fails(fs.read_dir(p(path), &mut |_| ControlFlow::Continue(())), expected);
+        fails(fs.read_dir(p(path), Detail::Names, &mut |_| ControlFlow::Continue(())), expected);
         fails(fs.xattrs(p(path)), expected);
         match expected {
             ErrorKind::SymlinkInPath => fails(fs.exists(p(path)), expected),
@@ -209,7 +213,7 @@ fn wrong_types(fs: &dyn FileSystem, tree: &Tree) {
         fails(fs.read_link(p(path)), ErrorKind::InvalidArgument);
     }
     fails(fs.read_link(p("readme.txt")), ErrorKind::InvalidArgument);
-    let list = |path| fs.read_dir(p(path), &mut |_| ControlFlow::Continue(()));
+    let list = |path| fs.read_dir(p(path), Detail::Names, &mut |_| ControlFlow::Continue(()));
     fails(list("readme.txt"), ErrorKind::NotADirectory);
     fails(fs.open(p("readme.txt"), &OpenOptions::new()), ErrorKind::InvalidArgument);
     if tree.get(p("link")).is_some() {
@@ -270,7 +274,7 @@ fn a_broken_path_comes_before_read_only(fs: &dyn FileSystem, tree: &Tree) {
 }
 
 fn a_handle_changes_nothing(fs: &dyn FileSystem, tree: &Tree) {
-    let file = fs.open(p("readme.txt"), &OpenOptions::reading()).unwrap();
+    let file = fs.open(p("readme.txt"), &OpenOptions::reading()).unwrap().file;
     fails(file.write_at(b"x", 0), ErrorKind::BadHandle);
     fails(file.set_len(0), ErrorKind::BadHandle);
     fails(file.set_metadata(&MetadataChange::new().mode(0o777)), ErrorKind::ReadOnly);
@@ -279,7 +283,7 @@ fn a_handle_changes_nothing(fs: &dyn FileSystem, tree: &Tree) {
 
 fn the_rest_answers(fs: &dyn FileSystem, _: &Tree) {
     fs.sync().unwrap();
-    let file = fs.open(p("readme.txt"), &OpenOptions::reading()).unwrap();
+    let file = fs.open(p("readme.txt"), &OpenOptions::reading()).unwrap().file;
     file.sync(SyncScope::Data).unwrap();
     file.sync(SyncScope::All).unwrap();
     let room = fs.statfs().unwrap();

@@ -40,7 +40,7 @@ pub(super) fn refused(
     expected: ErrorKind,
 ) {
     match fs.rename(p(from), p(to), mode) {
-        Ok(()) => panic!("rename {from:?} {to:?} {mode:?} worked, expected {expected:?}"),
+        Ok(_) => panic!("rename {from:?} {to:?} {mode:?} worked, expected {expected:?}"),
         Err(error) => assert_eq!(error.kind(), expected, "rename {from:?} {to:?} {mode:?}"),
     }
 }

@@ -1,8 +1,8 @@
 //! Carries operations out on a file system and on the model, and compares.
 
 use stratafs::{
-    Allocation, BackendError, BackendResult, Capabilities, ErrorKind, File, FileSystem, FileType,
-    MetadataChange, NewNode, NodeKind, RenameMode,
+    Allocation, BackendError, BackendResult, Capabilities, Detail, ErrorKind, File, FileSystem,
+    FileType, MetadataChange, NewNode, NodeKind, RenameMode,
 };
 
 use super::look::{self, difference};
@@ -103,14 +103,15 @@ impl Driver {
             Op::Exists(path) => fs.exists(path).map(Answer::Exists).map_err(kind),
             Op::ReadDir(path) => {
                 // Asked first for the error, which the helper would not forgive.
-                fs.read_dir(path, &mut |_| std::ops::ControlFlow::Break(())).map_err(kind)?;
+                fs.read_dir(path, Detail::Names, &mut |_| std::ops::ControlFlow::Break(()))
+                    .map_err(kind)?;
                 let names = entries(fs, path).into_iter().map(|(name, _)| name);
                 Ok(Answer::Names(names.collect()))
             }
             Op::ReadLink(path) => fs.read_link(path).map(Answer::Target).map_err(kind),
             Op::Write(path, options, bytes, offset) => {
                 let file = fs.open(path, options).map_err(kind)?;
-                done(try_write_all(&*file, bytes, *offset))
+                done(try_write_all(&*file.file, bytes, *offset))
             }
             Op::Create(path, made) => {
                 let node = match made {
@@ -123,10 +124,10 @@ impl Driver {
             }
             Op::RemoveFile(path) => done(fs.remove_file(path)),
             Op::RemoveDir(path) => done(fs.remove_dir(path)),
-            Op::Rename(from, to, mode) => done(fs.rename(from, to, *mode)),
-            Op::Link(from, to) => done(fs.link(from, to)),
+            Op::Rename(from, to, mode) => done(fs.rename(from, to, *mode).map(drop)),
+            Op::Link(from, to) => done(fs.link(from, to).map(drop)),
             Op::SetMode(path, mode) => {
-                done(fs.set_metadata(path, &MetadataChange::new().mode(*mode)))
+                done(fs.set_metadata(path, &MetadataChange::new().mode(*mode)).map(drop))
             }
             Op::SetXattr(path, name, value, mode) => {
                 done(fs.set_xattr(path, name.as_bytes(), value, *mode))
@@ -134,7 +135,7 @@ impl Driver {
             Op::RemoveXattr(path, name) => done(fs.remove_xattr(path, name.as_bytes())),
             Op::Open(slot, path, options) => {
                 self.handles[*slot] = None;
-                self.handles[*slot] = Some(fs.open(path, options).map_err(kind)?);
+                self.handles[*slot] = Some(fs.open(path, options).map_err(kind)?.file);
                 Ok(Answer::Done)
             }
             Op::Close(slot) => {
@@ -147,7 +148,7 @@ impl Driver {
             Op::SetLen(slot, len) => done(self.by(*slot, |file| file.set_len(*len))),
             Op::SetModeOf(slot, mode) => {
                 let change = MetadataChange::new().mode(*mode);
-                done(self.by(*slot, |file| file.set_metadata(&change)))
+                done(self.by(*slot, |file| file.set_metadata(&change).map(drop)))
             }
             Op::Punch(slot, at, len) => {
                 done(self.by(*slot, |file| file.allocate(Allocation::PunchHole, *at..at + len)))

@@ -50,10 +50,10 @@ pub fn look(fs: &dyn FileSystem) -> Tree {
             FileType::File => {
                 let file = fs.open(&path, &OpenOptions::reading());
                 let file = file.unwrap_or_else(|error| panic!("open {path:?}: {error}"));
-                let open = file.metadata().expect("metadata of a handle");
+                let open = file.file.metadata().expect("metadata of a handle");
                 assert_eq!((open.id, open.links), (known.id, known.links), "{path:?}");
                 assert_eq!((open.len, open.mode), (known.len, known.mode), "{path:?}");
-                contents(&*file)
+                contents(&*file.file)
             }
             FileType::Symlink => fs.read_link(&path).expect("read_link"),
             _ => Vec::new(),

@@ -13,7 +13,7 @@ use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{FileType, Metadata, MetadataChange, Statfs};
 use crate::mount::Vfs;
 use crate::mount::resolve::Last;
-use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::options::{Detail, NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::path::{AsPath, VfsPath, normalize};
 use crate::watch::{WatchGuard, WatchSink};
 
@@ -84,10 +84,10 @@ impl Vfs {
     pub fn open_with(&self, path: impl AsPath, options: &OpenOptions) -> Result<VfsFile> {
         let salt = Cell::new(0);
         let open = |path: &VfsPath| {
-            self.resolving(path, Last::Follow, |path| self.open_bare(path, options, &salt))
+            self.resolving(path, Last::Follow, |path| self.tree.open_bare(path, options, &salt))
         };
-        with_path_then("open", &path, open, |file, path| {
-            VfsFile::new(file, salt.get(), options.append, path)
+        with_path_then("open", &path, open, |opened, path| {
+            VfsFile::new(opened.file, salt.get(), options.append, path)
         })
     }
 
@@ -103,7 +103,7 @@ impl Vfs {
     #[inline]
     pub(super) fn followed_metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
         self.resolving(path, Last::Follow, |path| {
-            match FileSystem::metadata(self, path) {
+            match self.tree.metadata(path) {
                 // Has the link at the end resolved like one in the middle.
                 Ok(metadata) if metadata.is_symlink() => Err(ErrorKind::SymlinkInPath.into()),
                 answer => answer,
@@ -117,7 +117,7 @@ impl Vfs {
     /// As [`FileSystem::metadata`].
     pub fn symlink_metadata(&self, path: impl AsPath) -> Result<Metadata> {
         with_path("metadata", &path, |path| {
-            self.resolving(path, Last::Keep, |path| FileSystem::metadata(self, path))
+            self.resolving(path, Last::Keep, |path| self.tree.metadata(path))
         })
     }
 
@@ -128,7 +128,7 @@ impl Vfs {
     #[inline]
     pub fn exists(&self, path: impl AsPath) -> Result<bool> {
         with_path("exists", &path, |path| {
-            self.resolving(path, Last::Keep, |path| FileSystem::exists(self, path))
+            self.resolving(path, Last::Keep, |path| self.tree.exists(path))
         })
     }
 
@@ -137,13 +137,22 @@ impl Vfs {
     /// # Errors
     /// As [`FileSystem::read_dir`]; `TooLarge` when the names take over 4 GiB.
     pub fn read_dir(&self, path: impl AsPath) -> Result<DirList> {
-        with_path("read directory", &path, |path| self.list(path))
+        with_path("read directory", &path, |path| self.list(path, Detail::Names))
     }
 
-    pub(super) fn list(&self, path: &VfsPath) -> BackendResult<DirList> {
+    /// The entries of a directory, each with its metadata: one call of the backend where
+    /// [`metadata`](Self::metadata) of each entry would be as many.
+    ///
+    /// # Errors
+    /// As [`read_dir`](Self::read_dir).
+    pub fn read_dir_with_metadata(&self, path: impl AsPath) -> Result<DirList> {
+        with_path("read directory", &path, |path| self.list(path, Detail::Metadata))
+    }
+
+    pub(super) fn list(&self, path: &VfsPath, detail: Detail) -> BackendResult<DirList> {
         let mut list = DirList::default();
         let mut fits = true;
-        self.visit(path, &mut |entry| {
+        self.visit(path, detail, &mut |entry| {
             fits = list.push(entry);
             if fits { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
@@ -153,9 +162,10 @@ impl Vfs {
     fn visit(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
-        match FileSystem::read_dir(self, path, visit) {
+        match self.tree.read_dir(path, detail, visit) {
             Err(error)
                 if matches!(error.kind(), ErrorKind::SymlinkInPath | ErrorKind::NotADirectory) =>
             {
@@ -163,7 +173,7 @@ impl Vfs {
                 let resolved = self.resolve(path, Last::Follow)?;
                 match *resolved == *path {
                     true => Err(error),
-                    false => FileSystem::read_dir(self, &resolved, visit),
+                    false => self.tree.read_dir(&resolved, detail, visit),
                 }
             }
             answer => answer,
@@ -181,7 +191,7 @@ impl Vfs {
         path: impl AsPath,
         mut visit: impl FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        with_path("read directory", &path, |path| self.visit(path, &mut visit))
+        with_path("read directory", &path, |path| self.visit(path, Detail::Names, &mut visit))
     }
 
     /// The target of a symbolic link.
@@ -190,7 +200,7 @@ impl Vfs {
     /// As [`FileSystem::read_link`].
     pub fn read_link(&self, path: impl AsPath) -> Result<Vec<u8>> {
         with_path("read link", &path, |path| {
-            self.resolving(path, Last::Keep, |path| FileSystem::read_link(self, path))
+            self.resolving(path, Last::Keep, |path| self.tree.read_link(path))
         })
     }
 
@@ -226,7 +236,7 @@ impl Vfs {
 
     fn make(&self, operation: &'static str, path: &impl AsPath, node: &NewNode<'_>) -> Result<()> {
         with_path(operation, path, |path| {
-            self.resolving(path, Last::Keep, |path| FileSystem::create(self, path, node)).map(drop)
+            self.resolving(path, Last::Keep, |path| self.tree.create(path, node)).map(drop)
         })
     }
 
@@ -246,7 +256,7 @@ impl Vfs {
         with_path("create directory", &path, |path| {
             for directory in path.ancestors().skip(1).chain([path]) {
                 let made = self.resolving(directory, Last::Keep, |path| {
-                    FileSystem::create(self, path, &NewNode::directory())
+                    self.tree.create(path, &NewNode::directory())
                 });
                 match made {
                     Ok(_) => {}
@@ -283,7 +293,7 @@ impl Vfs {
     /// # Errors
     /// As [`FileSystem::link`]; `CrossesMounts`.
     pub fn hard_link(&self, original: impl AsPath, path: impl AsPath) -> Result<()> {
-        self.two("link", &original, &path, |from, to| FileSystem::link(self, from, to))
+        self.two("link", &original, &path, |from, to| self.tree.link(from, to))
     }
 
     /// Renames, replacing what has the name, atomically.
@@ -299,7 +309,7 @@ impl Vfs {
     /// # Errors
     /// As [`FileSystem::rename`]; `CrossesMounts`.
     pub fn rename_with(&self, from: impl AsPath, to: impl AsPath, mode: RenameMode) -> Result<()> {
-        self.two("rename", &from, &to, |from, to| FileSystem::rename(self, from, to, mode))
+        self.two("rename", &from, &to, |from, to| self.tree.rename(from, to, mode))
     }
 
     fn two(
@@ -307,15 +317,18 @@ impl Vfs {
         operation: &'static str,
         from: &impl AsPath,
         to: &impl AsPath,
-        call: impl Fn(&VfsPath, &VfsPath) -> BackendResult<()>,
+        call: impl Fn(&VfsPath, &VfsPath) -> BackendResult<Metadata>,
     ) -> Result<()> {
         let to_bytes = to.path_bytes();
         let to = normalize(&to_bytes).map_err(|error| named(error, operation, &to_bytes))?;
-        with_path(operation, from, |from| match call(from, &to) {
-            Err(error) if error.kind() == ErrorKind::SymlinkInPath => {
-                call(&self.resolve(from, Last::Keep)?, &self.resolve(&to, Last::Keep)?)
-            }
-            answer => answer,
+        with_path(operation, from, |from| {
+            let answer = match call(from, &to) {
+                Err(error) if error.kind() == ErrorKind::SymlinkInPath => {
+                    call(&self.resolve(from, Last::Keep)?, &self.resolve(&to, Last::Keep)?)
+                }
+                answer => answer,
+            };
+            answer.map(drop)
         })
     }
 
@@ -325,7 +338,7 @@ impl Vfs {
     /// As [`FileSystem::remove_file`].
     pub fn remove_file(&self, path: impl AsPath) -> Result<()> {
         with_path("remove file", &path, |path| {
-            self.resolving(path, Last::Keep, |path| FileSystem::remove_file(self, path))
+            self.resolving(path, Last::Keep, |path| self.tree.remove_file(path))
         })
     }
 
@@ -335,7 +348,7 @@ impl Vfs {
     /// As [`FileSystem::remove_dir`].
     pub fn remove_dir(&self, path: impl AsPath) -> Result<()> {
         with_path("remove directory", &path, |path| {
-            self.resolving(path, Last::Keep, |path| FileSystem::remove_dir(self, path))
+            self.resolving(path, Last::Keep, |path| self.tree.remove_dir(path))
         })
     }
 
@@ -348,7 +361,7 @@ impl Vfs {
     pub fn remove_dir_all(&self, path: impl AsPath) -> Result<()> {
         with_path("remove directory", &path, |path| {
             let path = self.resolve(path, Last::Keep)?;
-            match FileSystem::metadata(self, &path)?.is_dir() {
+            match self.tree.metadata(&path)?.is_dir() {
                 true => self.remove_tree(&path),
                 false => Err(ErrorKind::NotADirectory.into()),
             }
@@ -360,16 +373,16 @@ impl Vfs {
         let mut pending = vec![(path.to_owned(), false)];
         while let Some((path, emptied)) = pending.pop() {
             if emptied {
-                FileSystem::remove_dir(self, &path)?;
+                self.tree.remove_dir(&path)?;
                 continue;
             }
-            let list = self.list(&path)?;
+            let list = self.list(&path, Detail::Names)?;
             pending.push((path.clone(), true));
             for entry in list.iter() {
                 let child = path.join_name(entry.name)?;
                 match entry.file_type {
                     FileType::Directory => pending.push((child, false)),
-                    _ => FileSystem::remove_file(self, &child)?,
+                    _ => self.tree.remove_file(&child)?,
                 }
             }
         }
@@ -383,7 +396,7 @@ impl Vfs {
     pub fn set_metadata(&self, path: impl AsPath, change: &MetadataChange) -> Result<()> {
         with_path("set metadata", &path, |path| {
             let path = self.resolve(path, Last::Follow)?;
-            FileSystem::set_metadata(self, &path, change)
+            self.tree.set_metadata(&path, change).map(drop)
         })
     }
 
@@ -393,7 +406,7 @@ impl Vfs {
     /// As [`FileSystem::xattr`].
     pub fn xattr(&self, path: impl AsPath, name: impl AsRef<[u8]>) -> Result<Vec<u8>> {
         with_path("get attribute", &path, |path| {
-            FileSystem::xattr(self, &self.resolve(path, Last::Follow)?, name.as_ref())
+            self.tree.xattr(&self.resolve(path, Last::Follow)?, name.as_ref())
         })
     }
 
@@ -403,7 +416,7 @@ impl Vfs {
     /// As [`FileSystem::xattrs`].
     pub fn xattrs(&self, path: impl AsPath) -> Result<Vec<Vec<u8>>> {
         with_path("list attributes", &path, |path| {
-            FileSystem::xattrs(self, &self.resolve(path, Last::Follow)?)
+            self.tree.xattrs(&self.resolve(path, Last::Follow)?)
         })
     }
 
@@ -420,7 +433,7 @@ impl Vfs {
     ) -> Result<()> {
         with_path("set attribute", &path, |path| {
             let path = self.resolve(path, Last::Follow)?;
-            FileSystem::set_xattr(self, &path, name.as_ref(), value.as_ref(), mode)
+            self.tree.set_xattr(&path, name.as_ref(), value.as_ref(), mode)
         })
     }
 
@@ -430,7 +443,7 @@ impl Vfs {
     /// As [`FileSystem::remove_xattr`].
     pub fn remove_xattr(&self, path: impl AsPath, name: impl AsRef<[u8]>) -> Result<()> {
         with_path("remove attribute", &path, |path| {
-            FileSystem::remove_xattr(self, &self.resolve(path, Last::Follow)?, name.as_ref())
+            self.tree.remove_xattr(&self.resolve(path, Last::Follow)?, name.as_ref())
         })
     }
 
@@ -442,7 +455,7 @@ impl Vfs {
     pub fn watch(&self, path: impl AsPath, sink: impl WatchSink + 'static) -> Result<WatchGuard> {
         let sink: Arc<dyn WatchSink> = Arc::new(sink);
         with_path("watch", &path, |path| {
-            FileSystem::watch(self, &self.resolve(path, Last::Follow)?, Arc::clone(&sink))
+            self.tree.watch(&self.resolve(path, Last::Follow)?, Arc::clone(&sink))
         })
     }
 
@@ -451,7 +464,7 @@ impl Vfs {
     /// # Errors
     /// What the backend meets.
     pub fn statfs(&self) -> Result<Statfs> {
-        with_path("statfs", "", |_| FileSystem::statfs(self))
+        with_path("statfs", "", |_| self.tree.statfs())
     }
 
     /// Syncs every mount.
@@ -459,7 +472,7 @@ impl Vfs {
     /// # Errors
     /// The first that a backend meets; all are tried.
     pub fn sync(&self) -> Result<()> {
-        with_path("sync", "", |_| FileSystem::sync(self))
+        with_path("sync", "", |_| self.tree.sync())
     }
 
     /// For the other files of this module.

@@ -97,15 +97,9 @@ impl Vfs {
         self.at_path("copy attributes", to, |to| {
             let from: VfsPathBuf = self.resolve(from, Last::Keep)?;
             let to = self.resolve(to, Last::Keep)?;
-            for name in FileSystem::xattrs(self, &from)? {
-                let value = FileSystem::xattr(self, &from, &name)?;
-                unless_unsupported(FileSystem::set_xattr(
-                    self,
-                    &to,
-                    &name,
-                    &value,
-                    Default::default(),
-                ))?;
+            for name in self.tree.xattrs(&from)? {
+                let value = self.tree.xattr(&from, &name)?;
+                unless_unsupported(self.tree.set_xattr(&to, &name, &value, Default::default()))?;
             }
             let mut change = MetadataChange::new()
                 .owner(metadata.owner)
@@ -114,14 +108,15 @@ impl Vfs {
             if !metadata.is_symlink() {
                 change = change.mode(metadata.mode);
             }
-            match FileSystem::set_metadata(self, &to, &change) {
+            let set = match self.tree.set_metadata(&to, &change) {
                 // Giving files away is for the privileged; the rest can still be kept.
                 Err(error) if error.kind() == ErrorKind::OperationNotPermitted => {
                     let (user, group) = (None, None);
-                    FileSystem::set_metadata(self, &to, &MetadataChange { user, group, ..change })
+                    self.tree.set_metadata(&to, &MetadataChange { user, group, ..change })
                 }
                 answer => answer,
-            }
+            };
+            set.map(drop)
         })
     }
 }

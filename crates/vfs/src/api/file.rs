@@ -9,7 +9,6 @@ use smallvec::SmallVec;
 use crate::backend::File;
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{Metadata, MetadataChange};
-use crate::mount::mix;
 use crate::options::{Allocation, Seek, SyncScope};
 use crate::path::{AsPath, VfsPath, normalize};
 
@@ -149,7 +148,7 @@ impl VfsFile {
     /// What the backend meets.
     pub fn metadata(&self) -> Result<Metadata> {
         let mut metadata = self.named("metadata", self.file.metadata())?;
-        metadata.id = mix(self.salt, metadata.id);
+        metadata.id = metadata.id.salted(self.salt);
         Ok(metadata)
     }
 
@@ -158,7 +157,7 @@ impl VfsFile {
     /// # Errors
     /// As [`File::set_metadata`].
     pub fn set_metadata(&self, change: &MetadataChange) -> Result<()> {
-        self.named("set metadata", self.file.set_metadata(change))
+        self.named("set metadata", self.file.set_metadata(change)).map(drop)
     }
 
     /// Cuts, or lengthens by a hole.

@@ -1,7 +1,7 @@
 //! A directory listing.
 
 use crate::backend::DirEntry;
-use crate::metadata::{FileId, FileType};
+use crate::metadata::{FileId, FileType, Metadata};
 
 /// The entries of one directory, as they were when it was read: one block of names and one of
 /// records, not an allocation for each entry. In the backend's order; see
@@ -10,6 +10,7 @@ use crate::metadata::{FileId, FileType};
 pub struct DirList {
     names: Vec<u8>,
     records: Vec<Record>,
+    metadata: Vec<Metadata>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +19,11 @@ struct Record {
     len: u8,
     file_type: FileType,
     id: FileId,
+    /// Where in the metadata of all it is; `NONE` where it was not asked for.
+    metadata: u32,
 }
+
+const NONE: u32 = u32::MAX;
 
 impl DirList {
     /// Names have up to 255 bytes, so 2^24 entries fit at least; what is more is refused by
@@ -30,7 +35,10 @@ impl DirList {
             return false;
         };
         self.names.extend_from_slice(entry.name);
-        self.records.push(Record { start, len, file_type: entry.file_type, id: entry.id });
+        let DirEntry { file_type, id, metadata: known, .. } = entry;
+        let metadata = known.map_or(NONE, |_| self.metadata.len() as u32);
+        self.metadata.extend(known);
+        self.records.push(Record { start, len, file_type, id, metadata });
         true
     }
 
@@ -40,6 +48,7 @@ impl DirList {
             name: &self.names[start..start + usize::from(record.len)],
             file_type: record.file_type,
             id: record.id,
+            metadata: self.metadata.get(record.metadata as usize),
         }
     }
 

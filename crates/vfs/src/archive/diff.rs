@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 
 use crate::backend::FileSystem;
 use crate::error::{BackendResult, Result};
-use crate::immutable::PathIndex;
+use crate::kit::PathIndex;
 use crate::metadata::{FileType, Metadata};
-use crate::options::OpenOptions;
+use crate::options::{Detail, OpenOptions};
 use crate::path::{VfsPath, VfsPathBuf};
 
 use super::ArchiveFs;
@@ -97,7 +97,7 @@ pub fn diff(
 
 fn names(fs: &ArchiveFs, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    fs.read_dir(path, &mut |entry| {
+    fs.read_dir(path, Detail::Names, &mut |entry| {
         names.push(entry.name.to_vec());
         ControlFlow::Continue(())
     })?;
@@ -169,8 +169,10 @@ fn contents_differ(old: &ArchiveFs, new: &ArchiveFs, path: &VfsPath) -> BackendR
         };
         return Ok(hash(old)? != hash(new)?);
     }
-    let (a, b) =
-        (old.open(path, &OpenOptions::reading())?, new.open(path, &OpenOptions::reading())?);
+    let (a, b) = (
+        old.open(path, &OpenOptions::reading())?.file,
+        new.open(path, &OpenOptions::reading())?.file,
+    );
     let (mut a_buf, mut b_buf) = (vec![0; 1 << 20], vec![0; 1 << 20]);
     let mut offset = 0;
     loop {

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use crate::backend::{Capabilities, File, FileSystem};
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{Device, FileId, FileType, Metadata, MetadataChange, TimeChange};
-use crate::options::{NewNode, NodeKind, OpenOptions, XattrMode};
+use crate::options::{Detail, NewNode, NodeKind, OpenOptions, XattrMode};
 use crate::path::{VfsPath, VfsPathBuf};
 
 use super::pack::Warning;
@@ -145,7 +145,7 @@ impl Extraction<'_> {
             }
             let start = next.len();
             let mut bad = None;
-            let listed = self.source.read_dir(&path, &mut |entry| {
+            let listed = self.source.read_dir(&path, Detail::Names, &mut |entry| {
                 match path.join_name(entry.name) {
                     Ok(child) => next.push(child),
                     Err(error) => bad = Some(error),
@@ -236,13 +236,13 @@ impl Extraction<'_> {
                 && self.target.capabilities().contains(Capabilities::HARD_LINKS)
             {
                 self.report.files += 1;
-                return self.target.link(first, path);
+                return self.target.link(first, path).map(drop);
             }
             self.links.insert(metadata.id, path.to_owned());
         }
-        let from = self.source.open(path, &OpenOptions::reading())?;
+        let from = self.source.open(path, &OpenOptions::reading())?.file;
         let new = OpenOptions::new().write(true).create_new(true).mode(0o600);
-        let to = self.target.open(path, &new)?;
+        let to = self.target.open(path, &new)?.file;
         let copied = self.copy(&*from, &*to);
         drop(to);
         if copied.is_err() {
@@ -319,6 +319,6 @@ impl Extraction<'_> {
             }
             change = change.mode(metadata.mode & mask);
         }
-        self.target.set_metadata(path, &change)
+        self.target.set_metadata(path, &change).map(drop)
     }
 }

@@ -6,12 +6,14 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use crate::error::BackendResult;
-use crate::immutable::{FixedContents, lend};
+use crate::kit::FixedContents;
 use crate::metadata::Metadata;
 use crate::sharded::Shared;
+use crate::source::lend;
 
 use super::inner::{Contents, Inner};
 
+#[derive(Clone)]
 pub(crate) struct ArchiveFile {
     pub archive: Shared<Inner>,
     pub contents: Contents,
@@ -33,6 +35,10 @@ impl FixedContents for ArchiveFile {
     #[inline]
     fn read(&self, buf: &mut [u8], offset: u64) -> BackendResult<()> {
         self.archive.read(&self.contents, buf, offset)
+    }
+
+    fn again(&self) -> BackendResult<Self> {
+        Ok(self.clone())
     }
 
     /// A slice of the map, for stored files that are not encrypted.

@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::backend::{Capabilities, DirEntry, FileSystem, Opened};
 use crate::error::{BackendResult, ErrorKind};
-use crate::immutable::{ImmutableFile, PathIndex, refuse_changes};
+use crate::kit::{ImmutableFile, PathIndex, refuse_changes};
 use crate::metadata::{FileId, FileType, Metadata, Statfs};
-use crate::options::OpenOptions;
+use crate::options::{Detail, OpenOptions};
 use crate::path::VfsPath;
 use crate::watch::{WatchGuard, WatchSink};
 
@@ -44,7 +44,7 @@ impl FileSystem for ArchiveFs {
     }
 
     #[inline]
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened> {
         let inner = &*self.inner;
         if options.needs_writable() || !options.is_valid() {
             return match options.is_valid() {
@@ -53,11 +53,15 @@ impl FileSystem for ArchiveFs {
             };
         }
         let number = inner.resolve(path)?;
+        if options.reference {
+            return Err(ErrorKind::Unsupported.into());
+        }
         let entry = inner.index.entry(number)?;
         match inner.index.kind(number, entry)? {
             FileType::File => {
                 let contents = inner.contents(number, entry)?;
-                Ok(Box::new(ImmutableFile(ArchiveFile { archive: self.inner.share(), contents })))
+                let file = ImmutableFile(ArchiveFile { archive: self.inner.share(), contents });
+                Opened::new(Box::new(file), false, options)
             }
             FileType::Directory => Err(ErrorKind::IsADirectory.into()),
             FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
@@ -92,6 +96,7 @@ impl FileSystem for ArchiveFs {
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
         let inner = &*self.inner;
@@ -118,7 +123,12 @@ impl FileSystem for ArchiveFs {
                 _ => index.extra(number, child)?.map_or(number, |extra| extra.file),
             };
             let id = FileId(u64::from(id) + 1);
-            if visit(DirEntry { name, file_type, id }).is_break() {
+            let known = match detail {
+                Detail::Names => None,
+                Detail::Metadata => Some(index.metadata(number)?),
+            };
+            let entry = DirEntry { name, file_type, id, metadata: known.as_ref() };
+            if visit(entry).is_break() {
                 break;
             }
         }

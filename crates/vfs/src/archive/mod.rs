@@ -7,7 +7,7 @@
 //!
 //! let assets = Vfs::with_root(MemoryFs::new());
 //! assets.write("hello.txt", "hello")?;
-//! let (bytes, _report) = pack_to_vec(&assets, &PackOptions::new())?;
+//! let (bytes, _report) = pack_to_vec(&*assets.tree(), &PackOptions::new())?;
 //!
 //! let game = Vfs::with_root(ArchiveFs::from_bytes(bytes)?);
 //! assert_eq!(game.read_to_string("hello.txt")?, "hello");

@@ -6,11 +6,15 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crossbeam_utils::sync::ShardedLock;
+
+use crate::backend::{Capabilities, DirEntry, FileSystem, Opened};
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{Metadata, MetadataChange, Statfs};
-use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::nodes::NodeSystem;
+use crate::options::{Detail, NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::path::{VfsPath, VfsPathBuf};
+use crate::storage::{Step, Storage};
 use crate::watch::{WatchGuard, WatchSink};
 
 /// Folded names of one directory and what they are on the backend.
@@ -33,7 +37,7 @@ type Index = HashMap<Vec<u8>, Vec<u8>>;
 pub struct CaseFoldFs {
     inner: Arc<dyn FileSystem>,
     /// By directory; only for an immutable backend.
-    indices: Option<papaya::HashMap<VfsPathBuf, Arc<Index>>>,
+    indices: Option<ShardedLock<HashMap<VfsPathBuf, Index>>>,
     making: Mutex<()>,
 }
 
@@ -42,7 +46,7 @@ impl CaseFoldFs {
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         let immutable = inner.capabilities().contains(Capabilities::IMMUTABLE);
         CaseFoldFs {
-            indices: immutable.then(papaya::HashMap::new),
+            indices: immutable.then(ShardedLock::default),
             making: Mutex::default(),
             inner,
         }
@@ -91,9 +95,11 @@ impl CaseFoldFs {
             })?;
             return Ok(best);
         };
-        let indices = indices.pin();
-        if let Some(index) = indices.get(dir) {
-            return Ok(index.get(&*wanted).cloned());
+        {
+            let known = indices.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(index) = known.get(dir) {
+                return Ok(index.get(&*wanted).cloned());
+            }
         }
         let mut index = Index::new();
         let is_dir = self.list(dir, &mut |name| {
@@ -105,14 +111,15 @@ impl CaseFoldFs {
         let found = index.get(&*wanted).cloned();
         // What is no directory is not worth keeping: callers can ask for any number of these.
         if is_dir {
-            indices.insert(dir.to_owned(), Arc::new(index));
+            let mut known = indices.write().unwrap_or_else(PoisonError::into_inner);
+            known.insert(dir.to_owned(), index);
         }
         Ok(found)
     }
 
     /// Visits the names of a directory; `false` when it is none.
     fn list(&self, dir: &VfsPath, visit: &mut dyn FnMut(&[u8])) -> BackendResult<bool> {
-        let listed = self.inner.read_dir(dir, &mut |entry| {
+        let listed = self.inner.read_dir(dir, Detail::Names, &mut |entry| {
             visit(entry.name);
             ControlFlow::Continue(())
         });
@@ -176,12 +183,13 @@ impl fmt::Debug for CaseFoldFs {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl FileSystem for CaseFoldFs {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities() - Capabilities::TEMPORARY
+        self.inner.capabilities() - (Capabilities::TEMPORARY | Capabilities::GROUPS)
     }
 
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened> {
         if !options.is_valid() {
             return Err(ErrorKind::InvalidArgument.into());
         }
@@ -204,9 +212,10 @@ impl FileSystem for CaseFoldFs {
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
-        self.inner.read_dir(&self.resolve(path)?, visit)
+        self.inner.read_dir(&self.resolve(path)?, detail, visit)
     }
 
     fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
@@ -218,12 +227,12 @@ impl FileSystem for CaseFoldFs {
         self.inner.create(&self.resolve(path)?, node)
     }
 
-    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<Metadata> {
         let _making = self.lock();
         self.inner.link(&self.resolve(from)?, &self.resolve(to)?)
     }
 
-    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()> {
+    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<Metadata> {
         let _making = self.lock();
         let from = self.resolve(from)?;
         let to = self.destination(&from, to, mode)?;
@@ -238,7 +247,7 @@ impl FileSystem for CaseFoldFs {
         self.inner.remove_dir(&self.resolve(path)?)
     }
 
-    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
+    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<Metadata> {
         self.inner.set_metadata(&self.resolve(path)?, change)
     }
 
@@ -274,6 +283,24 @@ impl FileSystem for CaseFoldFs {
 
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
         self.inner.watch(&self.resolve(path)?, sink)
+    }
+
+    fn sync_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.sync_dir(&self.resolve(path)?)
+    }
+
+    /// Not through this layer: its paths would have to be found first.
+    fn commit(&self, _: &[Step<'_>]) -> BackendResult<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn storage(&self) -> Storage {
+        self.inner.storage()
+    }
+
+    /// None: a name has several spellings here.
+    fn nodes(&self) -> Option<&dyn NodeSystem> {
+        None
     }
 }
 

@@ -8,4 +8,4 @@ mod traced;
 pub use case_fold::CaseFoldFs;
 pub use read_only::ReadOnlyFs;
 pub use subdir::SubdirFs;
-pub use traced::{Trace, TraceRow, TracedFs};
+pub use traced::TracedFs;

@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::backend::{Capabilities, DirEntry, File, FileSystem, Opened};
+use crate::backing::Backing;
 use crate::error::{BackendResult, ErrorKind};
-use crate::immutable::{refuse, refuse_changes};
+use crate::kit::{refuse, refuse_changes};
 use crate::metadata::{Metadata, MetadataChange, Statfs};
-use crate::options::{Allocation, OpenOptions, Seek, SyncScope};
+use crate::nodes::NodeSystem;
+use crate::options::{Advice, Allocation, Detail, OpenOptions, Seek, SyncScope, XattrMode};
 use crate::path::VfsPath;
+use crate::storage::Storage;
 use crate::watch::{WatchGuard, WatchSink};
 
 /// Forwards what reads and answers [`ErrorKind::ReadOnly`] to what changes. The backend below
@@ -33,6 +36,7 @@ impl ReadOnlyFs {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl FileSystem for ReadOnlyFs {
     fn capabilities(&self) -> Capabilities {
         // What was kept stays readable (modes, owners, holes); what makes or changes goes.
@@ -43,14 +47,15 @@ impl FileSystem for ReadOnlyFs {
                 | Capabilities::SPECIAL_NODES
                 | Capabilities::XATTRS
                 | Capabilities::EXCHANGE
-                | Capabilities::TEMPORARY)
+                | Capabilities::TEMPORARY
+                | Capabilities::GROUPS)
     }
 
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened> {
         if options.needs_writable() && options.is_valid() {
             return refuse(&*self.inner, path);
         }
-        Ok(Self::guard(self.inner.open(path, options)?))
+        Ok(self.inner.open(path, options)?.map(Self::guard))
     }
 
     fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
@@ -64,9 +69,10 @@ impl FileSystem for ReadOnlyFs {
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
-        self.inner.read_dir(path, visit)
+        self.inner.read_dir(path, detail, visit)
     }
 
     fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
@@ -96,6 +102,19 @@ impl FileSystem for ReadOnlyFs {
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
         self.inner.watch(path, sink)
     }
+
+    fn sync_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.sync_dir(path)
+    }
+
+    fn storage(&self) -> Storage {
+        self.inner.storage()
+    }
+
+    /// None: the numbers of the backend below would let changes through.
+    fn nodes(&self) -> Option<&dyn NodeSystem> {
+        None
+    }
 }
 
 /// A handle opened for reading through which metadata cannot be changed either.
@@ -107,6 +126,7 @@ impl fmt::Debug for ReadOnlyFile {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl File for ReadOnlyFile {
     #[inline]
     fn read_at(&self, buf: &mut [u8], offset: u64) -> BackendResult<usize> {
@@ -130,7 +150,7 @@ impl File for ReadOnlyFile {
         self.0.metadata()
     }
 
-    fn set_metadata(&self, _: &MetadataChange) -> BackendResult<()> {
+    fn set_metadata(&self, _: &MetadataChange) -> BackendResult<Metadata> {
         Err(ErrorKind::ReadOnly.into())
     }
 
@@ -150,8 +170,44 @@ impl File for ReadOnlyFile {
         Err(ErrorKind::Unsupported.into())
     }
 
-    #[cfg(unix)]
-    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.0.as_fd()
+    fn reopen(&self, options: &OpenOptions) -> BackendResult<Opened> {
+        match options.needs_writable() {
+            true => Err(ErrorKind::ReadOnly.into()),
+            false => Ok(self.0.reopen(options)?.map(ReadOnlyFs::guard)),
+        }
+    }
+
+    fn xattr(&self, name: &[u8]) -> BackendResult<Vec<u8>> {
+        self.0.xattr(name)
+    }
+
+    fn xattrs(&self) -> BackendResult<Vec<Vec<u8>>> {
+        self.0.xattrs()
+    }
+
+    fn set_xattr(&self, _: &[u8], _: &[u8], _: XattrMode) -> BackendResult<()> {
+        Err(ErrorKind::ReadOnly.into())
+    }
+
+    fn remove_xattr(&self, _: &[u8]) -> BackendResult<()> {
+        Err(ErrorKind::ReadOnly.into())
+    }
+
+    fn advise(&self, advice: Advice, range: Range<u64>) {
+        self.0.advise(advice, range);
+    }
+
+    fn close(&self) -> BackendResult<()> {
+        self.0.close()
+    }
+
+    /// Nothing to do: nothing was changed through this handle.
+    fn seal(&self) -> BackendResult<()> {
+        Ok(())
+    }
+
+    /// None: a kernel that has it may write.
+    fn backing(&self) -> Option<Backing> {
+        None
     }
 }

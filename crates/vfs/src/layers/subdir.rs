@@ -3,11 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::backend::{Capabilities, DirEntry, FileSystem, Opened};
 use crate::error::{BackendError, BackendResult, ErrorKind};
 use crate::metadata::{Metadata, MetadataChange, Statfs};
-use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::nodes::NodeSystem;
+use crate::options::{Detail, NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::path::{VfsPath, VfsPathBuf};
+use crate::storage::{Step, Storage};
 use crate::watch::{WatchEvent, WatchGuard, WatchSink};
 
 /// Shows the directory `base` of a backend as its root. Nothing above it can be named. The
@@ -41,17 +43,19 @@ impl SubdirFs {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl FileSystem for SubdirFs {
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        self.inner.capabilities() - Capabilities::GROUPS
     }
 
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
-        let file = self.inner.open(&self.full(path), options)?;
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened> {
+        let opened = self.inner.open(&self.full(path), options)?;
         if options.temporary {
-            return Ok(Box::new(SubdirTemporary { file, base: self.base.clone() }));
+            let base = self.base.clone();
+            return Ok(opened.map(|file| Box::new(SubdirTemporary { file, base })));
         }
-        Ok(file)
+        Ok(opened)
     }
 
     fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
@@ -65,9 +69,10 @@ impl FileSystem for SubdirFs {
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
-        self.inner.read_dir(&self.full(path), visit)
+        self.inner.read_dir(&self.full(path), detail, visit)
     }
 
     fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
@@ -80,11 +85,11 @@ impl FileSystem for SubdirFs {
         self.inner.create(&self.full(path), node)
     }
 
-    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<Metadata> {
         self.inner.link(&self.full(from), &self.full(to))
     }
 
-    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()> {
+    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<Metadata> {
         self.not_root(from, ErrorKind::Busy)?;
         self.not_root(to, ErrorKind::Busy)?;
         self.inner.rename(&self.full(from), &self.full(to), mode)
@@ -99,7 +104,7 @@ impl FileSystem for SubdirFs {
         self.inner.remove_dir(&self.full(path))
     }
 
-    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
+    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<Metadata> {
         self.inner.set_metadata(&self.full(path), change)
     }
 
@@ -142,11 +147,30 @@ impl FileSystem for SubdirFs {
         };
         self.inner.watch(&self.full(path), Arc::new(below))
     }
+
+    fn sync_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        self.inner.sync_dir(&self.full(path))
+    }
+
+    /// Not through this layer: its handles are not those of the backend below.
+    fn commit(&self, _: &[Step<'_>]) -> BackendResult<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn storage(&self) -> Storage {
+        self.inner.storage()
+    }
+
+    /// None yet: the numbers below begin at another root.
+    fn nodes(&self) -> Option<&dyn NodeSystem> {
+        None
+    }
 }
 
-crate::handle::wrap_file! {
+crate::kit::wrap_file! {
     /// A temporary file, whose name will be given relative to the layer's root.
     struct SubdirTemporary { base: VfsPathBuf }
-    fn metadata(self) { self.file.metadata() }
+    fn shown(self, metadata) { metadata }
+    fn reopened(self, opened) { opened }
     fn link_to(self, path) { self.file.link_to(&self.base.join(path)) }
 }

@@ -3,12 +3,11 @@
 use super::locked;
 use super::node::Node;
 use super::quota::Quota;
-use super::store::Store;
+use super::store::{Store, Subject};
 use super::sync::Ordering;
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::Timestamp;
 use crate::options::XattrMode;
-use crate::path::VfsPath;
 use crate::watch::WatchKind;
 
 /// The longest name, bytes.
@@ -73,13 +72,13 @@ impl Node {
 }
 
 impl Store {
-    /// Changes the attributes of what the path names.
-    pub(crate) fn change_attributes(
+    /// Changes the attributes of a file.
+    fn change_attributes(
         &self,
-        path: &VfsPath,
+        subject: Subject<'_>,
         change: impl Fn(&Node, &Quota) -> BackendResult<()>,
     ) -> BackendResult<()> {
-        self.with_node(path, |id, node| {
+        self.with_node(subject, |id, node| {
             let changing = node.lock();
             // Under the lock, because freeing takes it too.
             node.life.state().is(id.generation()).then(|| {
@@ -87,13 +86,44 @@ impl Store {
                     .inspect(|()| changing.touch_changed(Timestamp::now(), || {}))
             })
         })??;
-        self.watches.report(WatchKind::Metadata, path);
+        self.report_of(WatchKind::Metadata, subject);
         Ok(())
+    }
+
+    pub(crate) fn xattr(&self, subject: Subject<'_>, name: &[u8]) -> BackendResult<Vec<u8>> {
+        self.with_node(subject, |id, node| {
+            let value = node.attribute(name);
+            node.life.state().is(id.generation()).then_some(value)
+        })?
+    }
+
+    pub(crate) fn xattrs(&self, subject: Subject<'_>) -> BackendResult<Vec<Vec<u8>>> {
+        self.with_node(subject, |id, node| {
+            let names = node.attribute_names();
+            node.life.state().is(id.generation()).then_some(names)
+        })
+    }
+
+    pub(crate) fn set_xattr(
+        &self,
+        subject: Subject<'_>,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> BackendResult<()> {
+        self.change_attributes(subject, |node, bytes| {
+            check(name, value)?;
+            node.set_attribute(name, value, mode, bytes)
+        })
+    }
+
+    pub(crate) fn remove_xattr(&self, subject: Subject<'_>, name: &[u8]) -> BackendResult<()> {
+        self.change_attributes(subject, |node, bytes| node.remove_attribute(name, bytes))
     }
 }
 
 /// Whether an attribute may have this name and value.
-pub(crate) fn check(name: &[u8], value: &[u8]) -> BackendResult<()> {
+fn check(name: &[u8], value: &[u8]) -> BackendResult<()> {
     if name.len() > MAX_NAME || value.len() > MAX_VALUE {
         return Err(ErrorKind::TooLarge.into());
     }

@@ -6,12 +6,19 @@ use std::sync::RwLockWriteGuard;
 use super::life::{AddLink, Dropped};
 use super::names::{Found, List, Name};
 use super::node::{Birth, NodeId};
-use super::store::{Beginning, Hold, Store};
+use super::store::{Beginning, Hold, Place, Store, Way};
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{Device, FileType, Metadata, Timestamp};
 use crate::options::{NewNode, NodeKind, OpenOptions};
 use crate::path::VfsPath;
 use crate::watch::WatchKind;
+
+/// What making something answers.
+pub(crate) struct Made {
+    pub(crate) metadata: Metadata,
+    /// Of the directory, for who asks by number.
+    pub(crate) parent: Option<Metadata>,
+}
 
 /// The locked names of up to three directories, taken in the order of their numbers.
 pub(crate) struct Locked<'a>(SmallVec<[(NodeId, RwLockWriteGuard<'a, List>); 3]>);
@@ -35,20 +42,28 @@ impl<'a> Locked<'a> {
 }
 
 impl Store {
-    /// Makes a node that is not a regular file.
-    pub(crate) fn create(&self, path: &VfsPath, new: &NewNode<'_>) -> BackendResult<Metadata> {
-        let (directory, name) = self.locate(path)?;
-        if path.is_root() {
+    /// Makes a node that is not a regular file; with `hold`, counts its number.
+    pub(crate) fn create(
+        &self,
+        way: Way<'_>,
+        new: &NewNode<'_>,
+        hold: bool,
+    ) -> BackendResult<Made> {
+        let Place { directory, name } = self.place(way)?;
+        if way.is_root() {
             return Err(ErrorKind::AlreadyExists.into());
         }
         if new.kind == NodeKind::Whiteout {
-            return self.create_whiteout(path, new);
+            return self.create_whiteout(way, new, hold);
         }
-        let birth = birth(new);
+        let mut birth = birth(new);
         let now = Timestamp::now();
         let mut list = self.lock_names(directory)?;
         if self.names.find(directory, &name).is_some() {
             return Err(ErrorKind::AlreadyExists.into());
+        }
+        if new.inherit_group {
+            self.node(directory).inherit(&mut birth);
         }
         let id = self.new_node(&birth, &Beginning::Named, now)?.node;
         let node = self.node(id);
@@ -63,16 +78,29 @@ impl Store {
         }
         self.node(directory).lock().touch(now);
         // Under the directory's lock nobody can have removed it yet.
-        let metadata = node.metadata(id).ok_or(ErrorKind::NotFound)?;
+        let made = self.made(id, directory, hold);
         drop(list);
-        self.watches.report(WatchKind::Created, path);
-        Ok(metadata)
+        self.report_at(WatchKind::Created, way);
+        made
+    }
+
+    /// What is known of something new and of its directory; the caller holds the directory's
+    /// lock. With `hold`, counts its number.
+    fn made(&self, id: NodeId, directory: NodeId, hold: bool) -> BackendResult<Made> {
+        let metadata = self.node(id).metadata(id).filter(|_| !hold || self.hold_number(id));
+        let metadata = metadata.ok_or(ErrorKind::NotFound)?;
+        Ok(Made { metadata, parent: hold.then(|| self.directory(directory)).flatten() })
+    }
+
+    /// What is known of a directory.
+    pub(crate) fn directory(&self, directory: NodeId) -> Option<Metadata> {
+        self.node(directory).metadata(directory)
     }
 
     /// Makes a whiteout, in place of whatever has the name.
-    fn create_whiteout(&self, path: &VfsPath, new: &NewNode<'_>) -> BackendResult<Metadata> {
-        let (id, metadata) = loop {
-            let (directory, name) = self.locate(path)?;
+    fn create_whiteout(&self, way: Way<'_>, new: &NewNode<'_>, hold: bool) -> BackendResult<Made> {
+        let made = loop {
+            let Place { directory, name } = self.place(way)?;
             let taken = self.names.find(directory, &name);
             let Some(mut locked) = self.lock_with_target(directory, &name, taken)? else {
                 continue;
@@ -99,16 +127,15 @@ impl Store {
                 }
             }
             self.node(directory).lock().touch(now);
-            let metadata = self.node(id).metadata(id);
+            let made = self.made(id, directory, hold);
             drop(locked);
             if let Some((old, Dropped::Free)) = old {
                 self.free(old.index());
             }
-            break (id, metadata);
+            break made;
         };
-        debug_assert!(metadata.is_none_or(|metadata| metadata.id == id.file_id()));
-        self.watches.report(WatchKind::Created, path);
-        metadata.ok_or_else(|| ErrorKind::NotFound.into())
+        self.report_at(WatchKind::Created, way);
+        made
     }
 
     /// Locks a directory and, where `taken` is one, the directory that a name in it stands for.
@@ -135,16 +162,17 @@ impl Store {
     /// Makes a regular file and a handle on it; `None` when the name is taken.
     pub(crate) fn create_file(
         &self,
-        path: &VfsPath,
+        way: Way<'_>,
         options: &OpenOptions,
     ) -> BackendResult<Option<Hold>> {
-        let (directory, name) = self.locate(path)?;
+        let Place { directory, name } = self.place(way)?;
         let now = Timestamp::now();
         let mut list = self.lock_names(directory)?;
         if self.names.find(directory, &name).is_some() {
             return Ok(None);
         }
-        let hold = self.new_node(&file(options), &Beginning::NamedAndHeld, now)?;
+        let birth = self.file_in(directory, options);
+        let hold = self.new_node(&birth, &Beginning::NamedAndHeld, now)?;
         if let Err(error) = self.put(&mut list, directory, &name, hold.node, FileType::File) {
             self.drop_link(hold.node, now);
             self.close(hold);
@@ -152,20 +180,38 @@ impl Store {
         }
         self.node(directory).lock().touch(now);
         drop(list);
-        self.watches.report(WatchKind::Created, path);
+        self.report_at(WatchKind::Created, way);
         Ok(Some(hold))
     }
 
     /// Makes a file without a name, for a directory that exists.
-    pub(crate) fn create_temporary(&self, options: &OpenOptions) -> BackendResult<Hold> {
-        self.new_node(&file(options), &Beginning::Held, Timestamp::now())
+    pub(crate) fn create_temporary(
+        &self,
+        directory: NodeId,
+        options: &OpenOptions,
+    ) -> BackendResult<Hold> {
+        self.new_node(&self.file_in(directory, options), &Beginning::Held, Timestamp::now())
+    }
+
+    fn file_in(&self, directory: NodeId, options: &OpenOptions) -> Birth {
+        let mut birth = Birth {
+            file_type: FileType::File,
+            mode: options.mode,
+            owner: options.owner.unwrap_or_default(),
+            device: Device::default(),
+        };
+        if options.inherit_group {
+            self.node(directory).inherit(&mut birth);
+        }
+        birth
     }
 
     /// Gives the file at `from` a second name.
-    pub(crate) fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+    pub(crate) fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<Metadata> {
         loop {
             let from = self.find(from)?;
-            let (directory, name) = self.locate(to)?;
+            let way = Way::Path(to);
+            let place = self.place(way)?;
             let from = from.ok_or(ErrorKind::NotFound)?;
             if from.file_type.is_dir() {
                 return Err(ErrorKind::OperationNotPermitted.into());
@@ -173,59 +219,65 @@ impl Store {
             if to.is_root() {
                 return Err(ErrorKind::AlreadyExists.into());
             }
-            match self.link_node(from.node, from.file_type, directory, &name, false) {
-                // Its last name went between the two steps: look again.
-                Ok(false) => continue,
-                Ok(true) => break,
-                Err(error) => return Err(error),
+            // Its last name may have gone between the two steps: look again.
+            if let Some(linked) = self.link_node(from.node, from.file_type, way, &place, false)? {
+                return Ok(linked);
             }
         }
-        self.watches.report(WatchKind::Created, to);
-        Ok(())
     }
 
-    /// Gives a file that a handle holds a name, its first or a further one.
-    pub(crate) fn link_held(&self, id: NodeId, to: &VfsPath) -> BackendResult<()> {
-        let (directory, name) = self.locate(to)?;
+    /// Gives a file that is held a name, a further one or, with `first`, its first.
+    pub(crate) fn link_held(
+        &self,
+        id: NodeId,
+        to: Way<'_>,
+        first: bool,
+    ) -> BackendResult<Metadata> {
+        let place = self.place(to)?;
+        let file_type = self.node(id).file_type();
+        if file_type.is_dir() {
+            return Err(ErrorKind::OperationNotPermitted.into());
+        }
         if to.is_root() {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        if !self.link_node(id, FileType::File, directory, &name, true)? {
-            return Err(ErrorKind::NotFound.into());
-        }
-        self.watches.report(WatchKind::Created, to);
-        Ok(())
+        let linked = self.link_node(id, file_type, to, &place, first)?;
+        linked.ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    /// Gives a node a name; `false` when it is gone.
+    /// Gives a node a name; `None` when it is gone.
     fn link_node(
         &self,
         id: NodeId,
         file_type: FileType,
-        directory: NodeId,
-        name: &Name<'_>,
+        to: Way<'_>,
+        place: &Place<'_>,
         from_zero: bool,
-    ) -> BackendResult<bool> {
+    ) -> BackendResult<Option<Metadata>> {
         let now = Timestamp::now();
-        let mut list = self.lock_names(directory)?;
-        if self.names.find(directory, name).is_some() {
+        let mut list = self.lock_names(place.directory)?;
+        if self.names.find(place.directory, &place.name).is_some() {
             return Err(ErrorKind::AlreadyExists.into());
         }
         match self.add_link(id, from_zero) {
             Ok(()) => {}
-            Err(AddLink::Gone) => return Ok(false),
+            Err(AddLink::Gone) => return Ok(None),
             Err(AddLink::TooMany) => return Err(ErrorKind::TooManyLinks.into()),
         }
-        self.put(&mut list, directory, name, id, file_type)
+        self.put(&mut list, place.directory, &place.name, id, file_type)
             .inspect_err(|_| self.drop_link(id, now))?;
-        self.node(directory).lock().touch(now);
-        Ok(true)
+        self.node(place.directory).lock().touch(now);
+        // Under the directory's lock it has this name.
+        let metadata = self.node(id).metadata(id);
+        drop(list);
+        self.report_at(WatchKind::Created, to);
+        Ok(metadata)
     }
 
-    /// Removes a name that is not a directory.
-    pub(crate) fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
-        let (directory, name) = self.locate(path)?;
-        if path.is_root() {
+    /// Removes a name that is not a directory; answers the directory it was in.
+    pub(crate) fn remove_file(&self, way: Way<'_>) -> BackendResult<NodeId> {
+        let Place { directory, name } = self.place(way)?;
+        if way.is_root() {
             return Err(ErrorKind::IsADirectory.into());
         }
         let now = Timestamp::now();
@@ -238,17 +290,17 @@ impl Store {
         self.node(directory).lock().touch(now);
         drop(list);
         self.drop_link(found.node, now);
-        self.watches.report(WatchKind::Removed, path);
-        Ok(())
+        self.report_at(WatchKind::Removed, way);
+        Ok(directory)
     }
 
-    /// Removes an empty directory.
-    pub(crate) fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
-        if path.is_root() {
+    /// Removes an empty directory; answers the directory it was in.
+    pub(crate) fn remove_dir(&self, way: Way<'_>) -> BackendResult<NodeId> {
+        if way.is_root() {
             return Err(ErrorKind::Busy.into());
         }
         loop {
-            let (directory, name) = self.locate(path)?;
+            let Place { directory, name } = self.place(way)?;
             let found = self.names.find(directory, &name).ok_or(ErrorKind::NotFound)?;
             if !found.file_type.is_dir() {
                 return Err(ErrorKind::NotADirectory.into());
@@ -268,8 +320,8 @@ impl Store {
             if dropped == Dropped::Free {
                 self.free(found.node.index());
             }
-            self.watches.report(WatchKind::Removed, path);
-            return Ok(());
+            self.report_at(WatchKind::Removed, way);
+            return Ok(directory);
         }
     }
 }
@@ -285,13 +337,4 @@ pub(crate) fn birth(new: &NewNode<'_>) -> Birth {
         NodeKind::Whiteout => (FileType::Whiteout, Device::default()),
     };
     Birth { file_type, mode: new.mode, owner: new.owner.unwrap_or_default(), device }
-}
-
-fn file(options: &OpenOptions) -> Birth {
-    Birth {
-        file_type: FileType::File,
-        mode: options.mode,
-        owner: options.owner.unwrap_or_default(),
-        device: Device::default(),
-    }
 }

@@ -25,7 +25,7 @@ use super::node::{Changing, Node};
 use super::quota::Quota;
 use super::segments::Segments;
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::Timestamp;
+use crate::metadata::{FileType, MetadataChange, Timestamp};
 use crate::options::{Allocation, Seek};
 
 /// Up to here contents are one immutable value.
@@ -173,6 +173,20 @@ impl Changing<'_> {
         Ok(())
     }
 
+    /// Makes a change of metadata, the length first, which alone can be refused.
+    pub(crate) fn change(&self, change: &MetadataChange, storage: &Storage) -> BackendResult<()> {
+        if let Some(len) = change.len {
+            self.recharge(storage);
+            match self.node.file_type() {
+                FileType::File => self.set_len(len, storage)?,
+                FileType::Directory => return Err(ErrorKind::IsADirectory.into()),
+                _ => return Err(ErrorKind::InvalidArgument.into()),
+            }
+        }
+        self.apply(change);
+        Ok(())
+    }
+
     /// Cuts, or lengthens by a hole.
     pub(crate) fn set_len(&self, len: u64, storage: &Storage) -> BackendResult<()> {
         if len > MAX_LEN {
@@ -259,6 +273,21 @@ impl Changing<'_> {
         })
     }
 
+    /// Gives back what the contents were charged, which stay: a kernel that removes a file and has
+    /// it open nowhere says only later that it has forgotten it.
+    pub(crate) fn uncharge(&self, storage: &Storage) {
+        if !self.node.uncharged.swap(true, Ordering::Relaxed) {
+            storage.bytes.release(self.node.allocated());
+        }
+    }
+
+    /// Charges them again: somebody uses the file after all.
+    pub(crate) fn recharge(&self, storage: &Storage) {
+        if self.node.uncharged.swap(false, Ordering::Relaxed) {
+            storage.bytes.take(self.node.allocated());
+        }
+    }
+
     /// Takes the contents away and gives back what they were charged.
     pub(crate) fn empty(&self, storage: &Storage) {
         if self.node.contents.is_null(Ordering::Relaxed) {
@@ -266,7 +295,9 @@ impl Changing<'_> {
         }
         guarded(|_| {
             let (contents, _) = self.node.contents.swap((None, Tag::None), Ordering::AcqRel);
-            storage.bytes.release(self.node.allocated());
+            if !self.node.uncharged.swap(false, Ordering::Relaxed) {
+                storage.bytes.release(self.node.allocated());
+            }
             if let Some(Contents::Large(segments)) = contents.as_deref() {
                 // A reader that has them in hand finds them empty.
                 let segments = std::mem::replace(&mut *write_locked(segments), Segments::new());

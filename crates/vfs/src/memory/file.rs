@@ -6,12 +6,13 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::contents::Position;
-use super::node::Node;
-use super::store::{Hold, Store};
-use crate::backend::File;
+use super::names::Found;
+use super::node::{Node, NodeId};
+use super::store::{Hold, Store, Subject, Way};
+use crate::backend::{File, Opened};
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{FileType, Metadata, MetadataChange};
-use crate::options::{Allocation, OpenOptions, Seek, SyncScope};
+use crate::options::{Allocation, OpenOptions, Seek, SyncScope, XattrMode};
 use crate::path::VfsPath;
 use crate::sharded::{Sharded, Shared};
 use crate::watch::WatchKind;
@@ -26,64 +27,88 @@ pub(crate) struct MemoryFile {
     temporary: bool,
 }
 
+/// Opens by path.
+#[inline]
 pub(crate) fn open(
     store: &Sharded<Store>,
     path: &VfsPath,
     options: &OpenOptions,
-) -> BackendResult<Box<dyn File>> {
+) -> BackendResult<Opened> {
     if !options.is_valid() {
         return Err(ErrorKind::InvalidArgument.into());
     }
     if options.temporary {
-        return open_temporary(store, path, options);
+        let directory = match store.existing(path)? {
+            Found { file_type: FileType::Directory, node, .. } => node,
+            Found { file_type: FileType::Symlink, .. } => {
+                return Err(ErrorKind::SymlinkInPath.into());
+            }
+            _ => return Err(ErrorKind::NotADirectory.into()),
+        };
+        let hold = store.create_temporary(directory, options)?;
+        return Opened::new(MemoryFile::boxed(store.share(), hold, options), true, options);
     }
+    let (hold, made) = open_or_make(store, Way::Path(path), options)?;
+    Opened::new(MemoryFile::boxed(store.share(), hold, options), made, options)
+}
+
+/// Opens what has the name, or makes it as the options say; whether it was made.
+pub(crate) fn open_or_make(
+    store: &Store,
+    way: Way<'_>,
+    options: &OpenOptions,
+) -> BackendResult<(Hold, bool)> {
     loop {
-        let Some(found) = store.find(path)? else {
+        let Some(found) = store.find_at(way)? else {
             if !(options.create || options.create_new) {
                 return Err(ErrorKind::NotFound.into());
             }
-            match store.create_file(path, options)? {
-                Some(hold) => return Ok(MemoryFile::boxed(store, hold, options)),
+            match store.create_file(way, options)? {
+                Some(hold) => return Ok((hold, true)),
                 None => continue, // somebody else has made it meanwhile
             }
         };
         if options.create_new {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        match found.file_type {
-            FileType::File => {}
-            FileType::Directory => return Err(ErrorKind::IsADirectory.into()),
-            FileType::Symlink => return Err(ErrorKind::SymlinkInPath.into()),
-            _ => return Err(ErrorKind::InvalidArgument.into()),
-        }
+        check_type(found.file_type, options)?;
         let Some(hold) = store.hold(found.node) else { continue };
-        let file = MemoryFile::boxed(store, hold, options);
         if options.truncate {
-            store.node(hold.node).lock().set_len(0, &store.storage)?;
-            store.watches.report(WatchKind::Modified, path);
+            let cut = store.node(hold.node).lock().set_len(0, &store.storage);
+            cut.inspect_err(|_| store.close(hold))?;
+            store.report_at(WatchKind::Modified, way);
         }
-        return Ok(file);
+        return Ok((hold, false));
     }
 }
 
-fn open_temporary(
-    store: &Sharded<Store>,
-    path: &VfsPath,
-    options: &OpenOptions,
-) -> BackendResult<Box<dyn File>> {
-    match store.existing(path)?.file_type {
-        FileType::Directory => {}
-        FileType::Symlink => return Err(ErrorKind::SymlinkInPath.into()),
-        _ => return Err(ErrorKind::NotADirectory.into()),
+/// One more handle on a node that the caller keeps, by a handle or by its number.
+pub(crate) fn reopen(store: &Store, id: NodeId, options: &OpenOptions) -> BackendResult<Hold> {
+    if !options.is_valid() || *options != options.existing() {
+        return Err(ErrorKind::InvalidArgument.into());
     }
-    Ok(MemoryFile::boxed(store, store.create_temporary(options)?, options))
+    check_type(store.known(id)?.file_type(), options)?;
+    store.hold_again(id)
+}
+
+/// Whether something of the type can be opened.
+#[inline]
+pub(crate) fn check_type(file_type: FileType, options: &OpenOptions) -> BackendResult<()> {
+    match file_type {
+        FileType::File => Ok(()),
+        _ if options.reference => Ok(()),
+        FileType::Directory => Err(ErrorKind::IsADirectory.into()),
+        FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
+        _ => Err(ErrorKind::InvalidArgument.into()),
+    }
 }
 
 impl MemoryFile {
+    /// The handle of a node that is counted for it.
     #[inline]
-    fn boxed(store: &Sharded<Store>, hold: Hold, options: &OpenOptions) -> Box<dyn File> {
+    pub(crate) fn boxed(store: Shared<Store>, hold: Hold, options: &OpenOptions) -> Box<dyn File> {
         Box::new(MemoryFile {
-            store: store.share(),
+            store,
             hold,
             read: options.read,
             write: options.is_writing(),
@@ -147,10 +172,11 @@ impl File for MemoryFile {
         self.node().metadata(self.hold.node).ok_or_else(|| ErrorKind::Stale.into())
     }
 
-    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<()> {
-        self.node().lock().apply(change);
-        self.report(WatchKind::Metadata);
-        Ok(())
+    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<Metadata> {
+        if change.len.is_some() {
+            self.writable()?;
+        }
+        self.store.set_metadata(Subject::Node(self.hold.node), change)
     }
 
     /// Nothing to do: there is no medium.
@@ -172,12 +198,30 @@ impl File for MemoryFile {
         if !self.temporary {
             return Err(ErrorKind::Unsupported.into());
         }
-        self.store.link_held(self.hold.node, path)
+        self.store.link_held(self.hold.node, Way::Path(path), true).map(drop)
     }
 
-    #[cfg(unix)]
-    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        None
+    fn reopen(&self, options: &OpenOptions) -> BackendResult<Opened> {
+        let hold = reopen(&self.store, self.hold.node, options)?;
+        // Of a temporary file every handle may name it.
+        let like = OpenOptions { temporary: self.temporary, ..*options };
+        Opened::new(MemoryFile::boxed(self.store.clone(), hold, &like), false, options)
+    }
+
+    fn xattr(&self, name: &[u8]) -> BackendResult<Vec<u8>> {
+        self.store.xattr(Subject::Node(self.hold.node), name)
+    }
+
+    fn xattrs(&self) -> BackendResult<Vec<Vec<u8>>> {
+        self.store.xattrs(Subject::Node(self.hold.node))
+    }
+
+    fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> BackendResult<()> {
+        self.store.set_xattr(Subject::Node(self.hold.node), name, value, mode)
+    }
+
+    fn remove_xattr(&self, name: &[u8]) -> BackendResult<()> {
+        self.store.remove_xattr(Subject::Node(self.hold.node), name)
     }
 }
 

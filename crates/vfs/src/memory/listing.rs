@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 
 use super::node::NodeId;
-use super::store::{Store, as_directory};
+use super::store::Store;
 use crate::backend::DirEntry;
-use crate::error::{BackendResult, ErrorKind};
+use crate::error::BackendResult;
 use crate::metadata::FileType;
-use crate::path::VfsPath;
+use crate::options::Detail;
 
 /// One entry, its name in the arena up to `end`.
 struct Listed {
@@ -22,11 +22,10 @@ impl Store {
     /// another thread that wants to change this very directory.
     pub(crate) fn read_dir(
         &self,
-        path: &VfsPath,
+        directory: NodeId,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
-        let found = self.existing(path)?;
-        let directory = as_directory(found).map_err(|_| ErrorKind::NotADirectory)?;
         let mut arena = Vec::new();
         let mut entries = Vec::new();
         {
@@ -38,11 +37,19 @@ impl Store {
         }
         let mut start = 0;
         for Listed { end, file_type, node } in entries {
-            let entry = DirEntry { name: &arena[start..end], file_type, id: node.file_id() };
+            let (name, id) = (&arena[start..end], node.file_id());
+            start = end;
+            let known = match detail {
+                Detail::Names => None,
+                Detail::Metadata => match self.node(node).metadata(node) {
+                    Some(metadata) => Some(metadata),
+                    None => continue, // gone meanwhile
+                },
+            };
+            let entry = DirEntry { name, file_type, id, metadata: known.as_ref() };
             if visit(entry).is_break() {
                 break;
             }
-            start = end;
         }
         Ok(())
     }

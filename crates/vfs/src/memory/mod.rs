@@ -29,7 +29,7 @@
 //!       Node::attributes
 //!     Names::rebuilding         shared by who changes names, alone by who rebuilds the table
 //!     Slab::free
-//! Watches::sinks                with none of the above
+//! the list of watches            with none of the above
 //! ```
 //! No lock is held while a watch's sink or a listing's visitor runs.
 
@@ -43,6 +43,7 @@ mod life;
 mod listing;
 mod names;
 mod node;
+mod nodes;
 mod quota;
 mod rename;
 mod segments;
@@ -50,21 +51,21 @@ mod seqlock;
 mod slab;
 mod store;
 mod sync;
-pub(crate) mod watches;
 
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::backend::{Capabilities, DirEntry, FileSystem, Opened};
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::{FileType, Metadata, MetadataChange, Statfs};
-use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::metadata::{Metadata, MetadataChange, Statfs};
+use crate::nodes::NodeSystem;
+use crate::options::{Detail, NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::path::VfsPath;
 use crate::sharded::Sharded;
-use crate::watch::{WatchGuard, WatchKind, WatchSink};
+use crate::watch::{WatchGuard, WatchSink};
 
-use store::Store;
+use store::{Store, Subject, Way, as_directory};
 
 /// Bounds of a [`MemoryFs`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,16 +177,17 @@ impl FileSystem for MemoryFs {
             | C::EXCHANGE
             | C::TEMPORARY
             | C::WATCH
+            | C::PROMPT
     }
 
     #[inline]
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened> {
         file::open(&self.store, path, options)
     }
 
     #[inline]
     fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
-        self.store.with_node(path, |id, node| node.metadata(id))
+        self.store.with_node(Subject::Path(path), |id, node| node.metadata(id))
     }
 
     #[inline]
@@ -202,64 +204,48 @@ impl FileSystem for MemoryFs {
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
-        self.store.read_dir(path, visit)
+        let found = self.store.existing(path)?;
+        let directory = as_directory(found).map_err(|_| ErrorKind::NotADirectory)?;
+        self.store.read_dir(directory, detail, visit)
     }
 
     fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
-        self.store.with_node(path, |id, node| {
-            let target = match node.file_type() {
-                FileType::Symlink => Ok(node.bytes(0..u64::MAX).map_or_else(Vec::new, Vec::from)),
-                _ => Err(ErrorKind::InvalidArgument.into()),
-            };
-            // Looked at last, so that all of it was this node's.
-            node.life.state().is(id.generation()).then_some(target)
-        })?
+        self.store.read_link(Subject::Path(path))
     }
 
     fn create(&self, path: &VfsPath, node: &NewNode<'_>) -> BackendResult<Metadata> {
-        self.store.create(path, node)
+        Ok(self.store.create(Way::Path(path), node, false)?.metadata)
     }
 
-    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<Metadata> {
         self.store.link(from, to)
     }
 
-    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()> {
-        self.store.rename(from, to, mode)
+    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<Metadata> {
+        Ok(self.store.rename(Way::Path(from), Way::Path(to), mode)?.metadata)
     }
 
     fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
-        self.store.remove_file(path)
+        self.store.remove_file(Way::Path(path)).map(drop)
     }
 
     fn remove_dir(&self, path: &VfsPath) -> BackendResult<()> {
-        self.store.remove_dir(path)
+        self.store.remove_dir(Way::Path(path)).map(drop)
     }
 
-    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
-        self.store.with_node(path, |id, node| {
-            let changing = node.lock();
-            // Under the lock, because freeing takes it too.
-            node.life.state().is(id.generation()).then(|| changing.apply(change))
-        })?;
-        self.store.watches.report(WatchKind::Metadata, path);
-        Ok(())
+    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<Metadata> {
+        self.store.set_metadata(Subject::Path(path), change)
     }
 
     fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
-        self.store.with_node(path, |id, node| {
-            let value = node.attribute(name);
-            node.life.state().is(id.generation()).then_some(value)
-        })?
+        self.store.xattr(Subject::Path(path), name)
     }
 
     fn xattrs(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
-        self.store.with_node(path, |id, node| {
-            let names = node.attribute_names();
-            node.life.state().is(id.generation()).then_some(names)
-        })
+        self.store.xattrs(Subject::Path(path))
     }
 
     fn set_xattr(
@@ -269,14 +255,11 @@ impl FileSystem for MemoryFs {
         value: &[u8],
         mode: XattrMode,
     ) -> BackendResult<()> {
-        self.store.change_attributes(path, |node, bytes| {
-            attributes::check(name, value)?;
-            node.set_attribute(name, value, mode, bytes)
-        })
+        self.store.set_xattr(Subject::Path(path), name, value, mode)
     }
 
     fn remove_xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<()> {
-        self.store.change_attributes(path, |node, bytes| node.remove_attribute(name, bytes))
+        self.store.remove_xattr(Subject::Path(path), name)
     }
 
     fn statfs(&self) -> BackendResult<Statfs> {
@@ -291,6 +274,10 @@ impl FileSystem for MemoryFs {
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
         self.store.existing(path)?;
         Ok(self.store.watches.add(path, sink))
+    }
+
+    fn nodes(&self) -> Option<&dyn NodeSystem> {
+        Some(self)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file, directory or other node.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, RwLock};
 
 use sdd::AtomicShared;
@@ -12,18 +13,16 @@ use super::names::List;
 use super::seqlock::Version;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::metadata::{
-    Device, FileId, FileType, Metadata, MetadataChange, Owner, TimeChange, Timestamp,
+    Device, FileId, FileType, Metadata, MetadataChange, Owner, SET_GROUP_ID, TimeChange, Timestamp,
 };
 
-/// Number of a node, never used twice: the index of its cell in the low half, and in the high
-/// half which of the nodes that had this cell it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct NodeId(pub(crate) u64);
+pub(crate) use crate::nodes::NodeId;
 
+/// Never used twice: the index of a node's cell in the low half, and in the high half which of
+/// the nodes that had this cell it is.
 impl NodeId {
     /// No node has this.
     pub(crate) const NONE: NodeId = NodeId(0);
-    pub(crate) const ROOT: NodeId = NodeId(1);
 
     pub(crate) fn new(index: u32, generation: u32) -> NodeId {
         NodeId(u64::from(generation) << 32 | u64::from(index))
@@ -111,6 +110,9 @@ pub(crate) struct Node {
     pub(crate) list: RwLock<List>,
     /// How many of them are directories.
     pub(crate) subdirectories: AtomicU32,
+    /// Nobody but a number keeps it, and its contents are not charged any more. Changed under
+    /// `changes`.
+    pub(crate) uncharged: AtomicBool,
 }
 
 /// Which time of a node.
@@ -150,6 +152,7 @@ impl Node {
             parent: AtomicU64::new(0),
             attributes: Mutex::new(None),
             list: RwLock::new(List::default()),
+            uncharged: AtomicBool::new(false),
         }
     }
 
@@ -184,6 +187,16 @@ impl Node {
                 device: Device { major: (device >> 32) as u32, minor: device as u32 },
             })
         })
+    }
+
+    /// Owner and mode of something new in this directory, as a set-group-id one has it.
+    pub(crate) fn inherit(&self, birth: &mut Birth) {
+        if self.type_and_mode.load(Ordering::Relaxed) & SET_GROUP_ID != 0 {
+            birth.owner.group = self.owner.load(Ordering::Relaxed) as u32;
+            if birth.file_type.is_dir() {
+                birth.mode |= SET_GROUP_ID;
+            }
+        }
     }
 
     pub(crate) fn file_type(&self) -> FileType {
@@ -270,6 +283,7 @@ impl Changing<'_> {
         })
     }
 
+    /// Makes a change of anything but the length.
     pub(crate) fn apply(&self, change: &MetadataChange) {
         let now = Timestamp::now();
         let when = |time| match time {
@@ -278,10 +292,9 @@ impl Changing<'_> {
         };
         let node = self.node;
         node.version.write(|| {
-            if let Some(mode) = change.mode {
-                let file_type = node.type_and_mode.load(Ordering::Relaxed) & !0xffff;
-                node.type_and_mode.store(file_type | mode & 0o7777, Ordering::Relaxed);
-            }
+            let type_and_mode = node.type_and_mode.load(Ordering::Relaxed);
+            let mode = change.mode_after(type_of_code(type_and_mode >> 16), type_and_mode & 0o7777);
+            node.type_and_mode.store(type_and_mode & !0xffff | mode, Ordering::Relaxed);
             let owner = node.owner.load(Ordering::Relaxed);
             self.set_owner(Owner {
                 user: change.user.unwrap_or((owner >> 32) as u32),

@@ -42,6 +42,18 @@ impl Quota {
         }
     }
 
+    /// Takes `amount`, also where that is more than is left.
+    pub(crate) fn take(&self, amount: u64) {
+        match self {
+            Quota::Limited { used, .. } => {
+                used.fetch_add(amount, Ordering::Relaxed);
+            }
+            Quota::Free(shards) => {
+                shards[shard_index()].fetch_add(amount as i64, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Gives `amount` back.
     #[inline]
     pub(crate) fn release(&self, amount: u64) {

@@ -2,29 +2,32 @@
 
 use super::changes::{Locked, birth};
 use super::life::Dropped;
-use super::names::{Found, Name};
+use super::names::Found;
 use super::node::NodeId;
-use super::store::{Beginning, Store};
+use super::store::{Beginning, Place, Store, Way};
 use super::sync::Ordering;
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::{FileType, Timestamp};
+use crate::metadata::{FileType, Metadata, Timestamp};
 use crate::options::{NewNode, NodeKind, RenameMode};
-use crate::path::VfsPath;
 use crate::watch::WatchKind;
 
-/// One of the two names of a rename.
-struct Place<'p> {
-    directory: NodeId,
-    name: Name<'p>,
+/// What became of a rename.
+pub(crate) struct Renamed {
+    /// Of what has the new name.
+    pub(crate) metadata: Metadata,
+    /// What has the old name now, in exchange mode.
+    pub(crate) exchanged: Option<NodeId>,
+    /// Whether anything was to do.
+    changed: bool,
 }
 
 impl Store {
     pub(crate) fn rename(
         &self,
-        from: &VfsPath,
-        to: &VfsPath,
+        from: Way<'_>,
+        to: Way<'_>,
         mode: RenameMode,
-    ) -> BackendResult<()> {
+    ) -> BackendResult<Renamed> {
         if from.is_root() || to.is_root() {
             return Err(ErrorKind::Busy.into());
         }
@@ -33,35 +36,39 @@ impl Store {
                 break renamed;
             }
         };
-        if renamed {
-            self.watches.report(WatchKind::Removed, from);
+        if renamed.changed {
+            self.report_at(WatchKind::Removed, from);
             if mode == RenameMode::Exchange {
-                self.watches.report(WatchKind::Removed, to);
-                self.watches.report(WatchKind::Created, from);
+                self.report_at(WatchKind::Removed, to);
+                self.report_at(WatchKind::Created, from);
             }
-            self.watches.report(WatchKind::Created, to);
+            self.report_at(WatchKind::Created, to);
         }
-        Ok(())
+        Ok(renamed)
     }
 
-    /// Whether anything was to do; `None` when names changed between looking and locking.
+    /// `None` when names changed between looking and locking.
     fn try_rename(
         &self,
-        from: &VfsPath,
-        to: &VfsPath,
+        from: Way<'_>,
+        to: Way<'_>,
         mode: RenameMode,
-    ) -> BackendResult<Option<bool>> {
-        let stays = from.parent() == to.parent();
+    ) -> BackendResult<Option<Renamed>> {
+        let stays = match (from, to) {
+            (Way::Path(from), Way::Path(to)) => from.parent() == to.parent(),
+            (Way::Name(from, _), Way::Name(to, _)) => from == to,
+            _ => false,
+        };
         // Taken before the paths are looked at: while it is held, no directory gets another
         // parent, so what lies below what stays as it is found.
         let _moves = (!stays).then(|| self.lock_moves());
-        let (directory, name) = self.locate(from)?;
-        let from = Place { directory, name };
-        let (directory, name) = self.locate(to)?;
-        // Both paths have the same parent, so they are in one directory, even if that path
-        // stands for another directory by now.
-        let directory = if stays { from.directory } else { directory };
-        let to = Place { directory, name };
+        let from = self.place(from)?;
+        let mut to = self.place(to)?;
+        if stays {
+            // Both paths have the same parent, so they are in one directory, even if that path
+            // stands for another directory by now.
+            to.directory = from.directory;
+        }
         let source = self.names.find(from.directory, &from.name).ok_or(ErrorKind::NotFound)?;
         let target = self.names.find(to.directory, &to.name);
         let replaces = matches!(mode, RenameMode::Replace | RenameMode::Whiteout);
@@ -87,7 +94,7 @@ impl Store {
         }
         let Some(target) = target else {
             self.move_to_free(&mut locked, &from, source, &to, mode)?;
-            return Ok(Some(true));
+            return self.renamed(source, true);
         };
         if mode == RenameMode::Exchange
             && target.file_type.is_dir()
@@ -99,11 +106,12 @@ impl Store {
             return Err(ErrorKind::AlreadyExists.into());
         }
         if source.node == target.node {
-            return Ok(Some(false));
+            return self.renamed(source, false);
         }
         if mode == RenameMode::Exchange {
             self.exchange(&from, source, &to, target);
-            return Ok(Some(true));
+            let renamed = self.renamed(source, true)?;
+            return Ok(renamed.map(|it| Renamed { exchanged: Some(target.node), ..it }));
         }
         match (source.file_type.is_dir(), target.file_type.is_dir()) {
             (false, true) => return Err(ErrorKind::IsADirectory.into()),
@@ -120,11 +128,18 @@ impl Store {
         self.touch_moved(&from, &to, source.node);
         // A directory's life ends under its lock, so that nothing is made in it any more.
         let dropped = self.drop_link_only(target.node, Timestamp::now());
+        let renamed = self.renamed(source, true);
         drop(locked);
         if dropped == Dropped::Free {
             self.free(target.node.index());
         }
-        Ok(Some(true))
+        renamed
+    }
+
+    /// The answer, while the directories are locked and the source therefore has its name.
+    fn renamed(&self, source: Found, changed: bool) -> BackendResult<Option<Renamed>> {
+        let metadata = self.node(source.node).metadata(source.node).ok_or(ErrorKind::NotFound)?;
+        Ok(Some(Renamed { metadata, exchanged: None, changed }))
     }
 
     fn move_to_free(

@@ -9,16 +9,15 @@ use super::epochs::guarded;
 use super::life::{AddLink, Dropped};
 use super::locked;
 use super::names::{Found, List, Name, Names};
-use super::node::{Birth, Node, NodeId};
+use super::node::{Birth, Changing, Node, NodeId};
 use super::quota::Quota;
 use super::slab::{Chunked, Slab};
 use super::sync::{AtomicU32, Ordering};
-use super::watches::Watches;
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::{Device, FileType, Owner, Statfs, Timestamp};
+use crate::metadata::{Device, FileType, Metadata, MetadataChange, Owner, Statfs, Timestamp};
 use crate::path::{VfsPath, VfsPathBuf};
 use crate::sharded::{MAX_SHARDS, shard_index};
-use crate::watch::WatchKind;
+use crate::watch::{WatchKind, Watches};
 
 /// What a file system without a quota says that it can hold: more than any machine can, and
 /// little enough that nobody's sums overflow.
@@ -32,14 +31,46 @@ const EPOCHS: usize = 8;
 pub(crate) struct Store {
     pub(crate) names: Names,
     nodes: Slab<Node>,
-    /// Open handles on each node, for each shard of threads; see `life.rs`.
-    handles: Box<[Chunked<AtomicU32>; MAX_SHARDS]>,
+    /// Open handles on each node, for each shard of threads, and the counts of its number; see
+    /// `life.rs`.
+    handles: Box<[Chunked<AtomicU32>; MAX_SHARDS + 1]>,
     /// Held while a node moves between directories, so that the tree keeps its shape meanwhile.
     pub(crate) moves: Mutex<()>,
     files: Quota,
     pub(crate) storage: Storage,
     pub(crate) watches: Watches,
 }
+
+/// What an operation is about: a name in a directory, however that is said.
+#[derive(Clone, Copy)]
+pub(crate) enum Way<'p> {
+    Path(&'p VfsPath),
+    Name(NodeId, &'p [u8]),
+}
+
+impl Way<'_> {
+    /// The root has no name.
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self, Way::Path(path) if path.is_root())
+    }
+}
+
+/// One name of one directory.
+pub(crate) struct Place<'p> {
+    pub(crate) directory: NodeId,
+    pub(crate) name: Name<'p>,
+}
+
+/// What an operation on a file is about.
+#[derive(Clone, Copy)]
+pub(crate) enum Subject<'p> {
+    Path(&'p VfsPath),
+    Node(NodeId),
+}
+
+/// The shard of handles that counts who knows a node by its number. A count is given back from
+/// any thread, so there is one for all.
+const NUMBERS: usize = MAX_SHARDS;
 
 /// A counted handle on a node; whoever has it gives it back by [`Store::close`].
 #[derive(Clone, Copy)]
@@ -101,6 +132,53 @@ impl Store {
         Ok((directory, Name::new(rest)))
     }
 
+    /// As [`locate`](Self::locate), for either way to say it.
+    #[inline]
+    pub(crate) fn place<'p>(&self, way: Way<'p>) -> BackendResult<Place<'p>> {
+        match way {
+            Way::Path(path) => {
+                let (directory, name) = self.locate(path)?;
+                Ok(Place { directory, name })
+            }
+            Way::Name(directory, name) => {
+                if name.len() > crate::path::MAX_NAME_LEN {
+                    return Err(ErrorKind::NameTooLong.into());
+                }
+                let node = self.known(directory)?;
+                match node.file_type().is_dir() {
+                    true => Ok(Place { directory, name: Name::new(name) }),
+                    false => Err(ErrorKind::NotADirectory.into()),
+                }
+            }
+        }
+    }
+
+    /// What has the name; `None` when nothing has.
+    #[inline]
+    pub(crate) fn find_at(&self, way: Way<'_>) -> BackendResult<Option<Found>> {
+        match way {
+            Way::Path(path) => self.find(path),
+            Way::Name(..) => {
+                let place = self.place(way)?;
+                Ok(self.names.find(place.directory, &place.name))
+            }
+        }
+    }
+
+    /// A node by a number that somebody knows.
+    #[inline]
+    pub(crate) fn known(&self, id: NodeId) -> BackendResult<&Node> {
+        let index = id.index();
+        if index == 0 || index >= self.nodes.end() {
+            return Err(ErrorKind::Stale.into());
+        }
+        let node = self.node(id);
+        match node.life.state().is(id.generation()) {
+            true => Ok(node),
+            false => Err(ErrorKind::Stale.into()),
+        }
+    }
+
     /// What the path names; `None` when the last name is missing.
     #[inline]
     pub(crate) fn find(&self, path: &VfsPath) -> BackendResult<Option<Found>> {
@@ -124,14 +202,21 @@ impl Store {
         }
     }
 
-    /// Calls with the node that the path names, again while `call` finds that it is gone, which
-    /// it says by `None`: then the name was taken away or given to another between the two.
+    /// Calls with the node, again while `call` finds that it is gone, which it says by `None`:
+    /// then the name was taken away or given to another between the two. A number that is gone
+    /// was not known.
     #[inline]
     pub(crate) fn with_node<R>(
         &self,
-        path: &VfsPath,
+        subject: Subject<'_>,
         mut call: impl FnMut(NodeId, &Node) -> Option<R>,
     ) -> BackendResult<R> {
+        let path = match subject {
+            Subject::Path(path) => path,
+            Subject::Node(id) => {
+                return call(id, self.known(id)?).ok_or_else(|| ErrorKind::Stale.into());
+            }
+        };
         loop {
             let id = self.existing(path)?.node;
             if let Some(result) = call(id, self.node(id)) {
@@ -143,6 +228,36 @@ impl Store {
     #[inline]
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         self.nodes.get(id.index())
+    }
+
+    pub(crate) fn read_link(&self, subject: Subject<'_>) -> BackendResult<Vec<u8>> {
+        self.with_node(subject, |id, node| {
+            let target = match node.file_type() {
+                FileType::Symlink => Ok(node.bytes(0..u64::MAX).map_or_else(Vec::new, Vec::from)),
+                _ => Err(ErrorKind::InvalidArgument.into()),
+            };
+            // Looked at last, so that all of it was this node's.
+            node.life.state().is(id.generation()).then_some(target)
+        })?
+    }
+
+    pub(crate) fn set_metadata(
+        &self,
+        subject: Subject<'_>,
+        change: &MetadataChange,
+    ) -> BackendResult<Metadata> {
+        let answer = self.with_node(subject, |id, node| {
+            let changing = node.lock();
+            // Under the lock, because freeing takes it too.
+            if !node.life.state().is(id.generation()) {
+                return None;
+            }
+            let changed = changing.change(change, &self.storage);
+            changed.map(|()| node.metadata(id)).transpose()
+        })??;
+        let kind = if change.len.is_some() { WatchKind::Modified } else { WatchKind::Metadata };
+        self.report_of(kind, subject);
+        Ok(answer)
     }
 
     // Directories
@@ -226,6 +341,31 @@ impl Store {
         Some(path)
     }
 
+    /// Reports a change at a name.
+    #[inline]
+    pub(crate) fn report_at(&self, kind: WatchKind, way: Way<'_>) {
+        if !self.watches.any() {
+            return;
+        }
+        match way {
+            Way::Path(path) => self.watches.report(kind, path),
+            Way::Name(directory, name) => {
+                if let Some(path) = self.path_of(directory).and_then(|at| at.join_name(name).ok()) {
+                    self.watches.report(kind, &path);
+                }
+            }
+        }
+    }
+
+    /// Reports a change of a file.
+    #[inline]
+    pub(crate) fn report_of(&self, kind: WatchKind, subject: Subject<'_>) {
+        match subject {
+            Subject::Path(path) => self.watches.report(kind, path),
+            Subject::Node(id) => self.report_node(kind, id),
+        }
+    }
+
     /// Reports a change to a node that was made by a handle.
     #[inline]
     pub(crate) fn report_node(&self, kind: WatchKind, id: NodeId) {
@@ -273,14 +413,64 @@ impl Store {
         None
     }
 
+    /// Counts a further handle on a node that is kept already, named or not.
+    pub(crate) fn hold_again(&self, id: NodeId) -> BackendResult<Hold> {
+        let shard = shard_index();
+        let hold = Hold { node: id, shard: shard as u32 };
+        self.count(shard, id.index()).fetch_add(1, Ordering::SeqCst);
+        match self.known(id) {
+            Ok(node) => {
+                // Whoever uncharges it under this lock looks at the count first.
+                if node.life.state().links == 0 {
+                    node.lock().recharge(&self.storage);
+                }
+                Ok(hold)
+            }
+            Err(error) => {
+                self.close(hold);
+                Err(error)
+            }
+        }
+    }
+
+    /// Counts somebody who knows a node by its number; whether it is there.
+    pub(crate) fn hold_number(&self, id: NodeId) -> bool {
+        let hold = Hold { node: id, shard: NUMBERS as u32 };
+        let held = self.node(id).life.acquire(self.count(NUMBERS, id.index()), id.generation());
+        if !held {
+            self.close(hold);
+        }
+        held
+    }
+
+    /// Counts a number of a node that the caller holds, named or not.
+    pub(crate) fn hold_number_too(&self, hold: Hold) {
+        self.count(NUMBERS, hold.node.index()).fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Gives counts of a number back.
+    pub(crate) fn forget_number(&self, id: NodeId, count: u64) {
+        let known = self.known(id).is_ok() && id != NodeId::ROOT;
+        let of = self.count(NUMBERS, id.index());
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        if !known || of.load(Ordering::SeqCst) < count || count == 0 {
+            return; // nobody's mistake may free what somebody uses
+        }
+        of.fetch_sub(count - 1, Ordering::SeqCst);
+        self.close(Hold { node: id, shard: NUMBERS as u32 });
+    }
+
     /// Gives a handle back; frees the node where that was the last that kept it.
     #[inline]
     pub(crate) fn close(&self, hold: Hold) {
         let index = hold.node.index();
         let count = self.count(hold.shard as usize, index);
         let life = &self.node(hold.node).life;
-        if life.release(count, || self.has_no_handles(index)) == Dropped::Free {
+        let dropped = life.release(count, || self.has_no_handles(index));
+        if dropped == Dropped::Free {
             self.free(index);
+        } else if life.state().links == 0 {
+            self.uncharge_unused(hold.node, &self.node(hold.node).lock(), dropped);
         }
     }
 
@@ -307,7 +497,23 @@ impl Store {
         if node.parent.load(Ordering::Relaxed) != NodeId::NONE.0 {
             self.set_parent(id, NodeId::NONE);
         }
-        node.lock().touch_changed(now, || node.life.drop_link(|| self.has_no_handles(index)))
+        let changing = node.lock();
+        let no_handles = || self.has_no_handles(index);
+        let dropped = changing.touch_changed(now, || node.life.drop_link(no_handles));
+        self.uncharge_unused(id, &changing, dropped);
+        dropped
+    }
+
+    /// What nobody has open and has no name, but is known by its number, is charged to nobody.
+    fn uncharge_unused(&self, id: NodeId, changing: &Changing<'_>, dropped: Dropped) {
+        let state = changing.node.life.state();
+        if dropped == Dropped::Lives
+            && state.is(id.generation())
+            && state.links == 0
+            && self.handles[..NUMBERS].iter().all(|counts| has_none(counts, id.index()))
+        {
+            changing.uncharge(&self.storage);
+        }
     }
 
     /// Takes back what a node had whose life has just ended.
@@ -328,10 +534,7 @@ impl Store {
 
     /// Whether no shard has a handle on the node.
     fn has_no_handles(&self, index: u32) -> bool {
-        self.handles.iter().all(|counts| match counts.get(index) {
-            Some(count) => count.load(Ordering::SeqCst) == 0,
-            None => true,
-        })
+        self.handles.iter().all(|counts| has_none(counts, index))
     }
 
     pub(crate) fn statfs(&self) -> Statfs {
@@ -364,6 +567,10 @@ impl Drop for Store {
             guarded(|guard| guard.accelerate());
         }
     }
+}
+
+fn has_none(counts: &Chunked<AtomicU32>, index: u32) -> bool {
+    counts.get(index).is_none_or(|count| count.load(Ordering::SeqCst) == 0)
 }
 
 /// The node, where it is one that a path can go through.

@@ -1,18 +1,19 @@
 //! Open files of a tree: what a mount changes about its backend's handles.
 
 use crate::error::{BackendResult, ErrorKind};
+use crate::metadata::Metadata;
 use crate::path::{VfsPath, VfsPathBuf};
 
-use super::table::{Point, Table, mix};
+use super::table::{Point, Table};
 
-crate::handle::wrap_file! {
+crate::kit::wrap_file! {
     /// A handle of a backend that is not mounted at the root, whose file ids are kept apart
     /// from other mounts', or of a temporary file.
     struct MountedFile { salt: u64, naming: Option<Naming> }
-    fn metadata(self) {
-        let mut metadata = self.file.metadata()?;
-        metadata.id = mix(self.salt, metadata.id);
-        Ok(metadata)
+    fn shown(self, metadata) { Metadata { id: metadata.id.salted(self.salt), ..metadata } }
+    fn reopened(self, opened) {
+        let salt = self.salt;
+        opened.map(|file| Box::new(MountedFile { file, salt, naming: None }))
     }
     fn link_to(self, path) {
         match &self.naming {

@@ -32,9 +32,9 @@ mod handle;
 mod options;
 pub(crate) mod resolve;
 mod table;
+mod tree;
 mod vfs;
 mod watch;
 
 pub use options::{MountId, MountOptions};
-pub(crate) use table::mix;
 pub use vfs::Vfs;

@@ -97,8 +97,8 @@ impl Vfs {
         let missing = |error: &BackendError| {
             matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
         };
-        match FileSystem::metadata(self, path) {
-            Ok(metadata) if metadata.is_symlink() => FileSystem::read_link(self, path).map(Some),
+        match self.tree.metadata(path) {
+            Ok(metadata) if metadata.is_symlink() => self.tree.read_link(path).map(Some),
             Ok(_) => Ok(None),
             Err(error) if missing(&error) => Ok(None),
             Err(error) => Err(error),

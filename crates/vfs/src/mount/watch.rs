@@ -7,19 +7,19 @@ use crate::error::{BackendResult, ErrorKind};
 use crate::path::VfsPath;
 use crate::watch::{WatchEvent, WatchGuard, WatchSink};
 
-use super::vfs::Vfs;
+use super::tree::Tree;
 
 /// Covers the mounts as they are at the call; that one was added or taken away is reported as
 /// an overflow, after which the tree must be watched anew. Mounts
 /// that cannot change are passed over; one that can but does not report is an error, as
 /// silence would be taken for "nothing changed".
 pub(super) fn watch(
-    vfs: &Vfs,
+    tree: &Tree,
     path: &VfsPath,
     sink: Arc<dyn WatchSink>,
 ) -> BackendResult<WatchGuard> {
-    FileSystem::metadata(vfs, path)?;
-    let table = vfs.table();
+    tree.metadata(path)?;
+    let table = tree.table();
     let serving = table.find(path);
     let below = table
         .at_or_below(path)
@@ -40,6 +40,6 @@ pub(super) fn watch(
             Err(error) => return Err(error),
         }
     }
-    guards.push(vfs.watches.add(path, sink));
+    guards.push(tree.watches.add(path, sink));
     Ok(WatchGuard::new(guards))
 }

@@ -285,7 +285,7 @@ impl<'a> Plan<'a> {
         let staged = self.spare();
         let several = facts.metadata.links > 1;
         match self.linked.get(&facts.metadata.id).filter(|_| several) {
-            Some(first) => self.target.link(first, &staged)?,
+            Some(first) => drop(self.target.link(first, &staged)?),
             None => {
                 copy_one(self.view, path, &facts, self.target, &staged)?;
                 self.written += facts.metadata.len;
@@ -378,11 +378,11 @@ impl<'a> Plan<'a> {
                 if there == Some(true) {
                     remove_tree(target, path)?;
                 }
-                target.rename(staged, path, RenameMode::Replace)
+                target.rename(staged, path, RenameMode::Replace).map(drop)
             }
             (Place::Moved(waiting), _) => {
                 remove_tree(target, path)?;
-                target.rename(waiting, path, RenameMode::Replace)
+                target.rename(waiting, path, RenameMode::Replace).map(drop)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Changing metadata and extended attributes.
 
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::MetadataChange;
+use crate::metadata::{FileType, Metadata, MetadataChange};
 use crate::options::XattrMode;
 use crate::path::VfsPath;
 use crate::watch::WatchKind;
@@ -15,25 +15,46 @@ impl State {
         &self,
         path: &VfsPath,
         change: &MetadataChange,
-    ) -> BackendResult<()> {
+    ) -> BackendResult<Metadata> {
         self.upper(path)?;
         if change.is_empty() {
-            return self.lookup(path).map(drop);
+            return self.metadata(path);
         }
-        self.changing(path, || self.top().set_metadata(path, change))
+        let (contents, kind) = match change.len {
+            None => (Contents::All, WatchKind::Metadata),
+            Some(len) => {
+                // What would fail copies nothing, and what is cut to nothing is not copied.
+                let hit = self.lookup(path)?;
+                match hit.file_type() {
+                    FileType::File => {}
+                    FileType::Directory => return Err(ErrorKind::IsADirectory.into()),
+                    _ => return Err(ErrorKind::InvalidArgument.into()),
+                }
+                (if len == 0 { Contents::Nothing } else { Contents::All }, WatchKind::Modified)
+            }
+        };
+        let changed =
+            self.changing(path, contents, kind, || self.top().set_metadata(path, change))?;
+        match changed.is_dir() {
+            // Whether it merges takes a look at the layers beneath.
+            true => self.metadata(path),
+            false => Ok(self.shown(0, changed)),
+        }
     }
 
     /// Calls the upper layer, which has the file by then.
-    fn changing(
+    fn changing<T>(
         &self,
         path: &VfsPath,
-        change: impl Fn() -> BackendResult<()>,
-    ) -> BackendResult<()> {
+        contents: Contents,
+        kind: WatchKind,
+        change: impl Fn() -> BackendResult<T>,
+    ) -> BackendResult<T> {
         loop {
             if self.lookup(path)?.layer > 0 {
-                self.copy_up(path, Contents::All)?;
+                self.copy_up(path, contents)?;
             }
-            {
+            let changed = {
                 // What the path shows may have changed: another lower file, or a whiteout.
                 let _shared = self.tree.shared();
                 let _name = self.names.lock(path);
@@ -41,11 +62,19 @@ impl State {
                     continue;
                 }
                 self.mark_root(path)?;
-                change()?;
-            }
-            self.watches.report(WatchKind::Metadata, path);
-            return Ok(());
+                change()?
+            };
+            self.watches.report(kind, path);
+            return Ok(changed);
         }
+    }
+
+    fn changing_attributes(
+        &self,
+        path: &VfsPath,
+        change: impl Fn() -> BackendResult<()>,
+    ) -> BackendResult<()> {
+        self.changing(path, Contents::All, WatchKind::Metadata, change)
     }
 
     /// Notes on the upper layer's root that it is no longer only what its maker gave it: the
@@ -69,9 +98,7 @@ impl State {
     }
 
     pub(super) fn xattrs(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
-        let mut names = self.reading(path, |fs, path| fs.xattrs(path))?;
-        names.retain(|name| !name.starts_with(NAMESPACE));
-        Ok(names)
+        self.reading(path, |fs, path| fs.xattrs(path)).map(shown_xattrs)
     }
 
     pub(super) fn set_xattr(
@@ -82,7 +109,7 @@ impl State {
         mode: XattrMode,
     ) -> BackendResult<()> {
         self.upper(path)?;
-        self.not_reserved(path, name)?;
+        self.not_reserved_at(path, name)?;
         // What would fail copies nothing.
         let known = self.reading(path, |fs, path| match fs.xattr(path, name) {
             Ok(_) => Ok(true),
@@ -94,21 +121,43 @@ impl State {
             (XattrMode::Replace, false) => return Err(ErrorKind::NoAttribute.into()),
             _ => {}
         }
-        self.changing(path, || self.top().set_xattr(path, name, value, mode))
+        self.changing_attributes(path, || self.top().set_xattr(path, name, value, mode))
     }
 
     pub(super) fn remove_xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<()> {
         self.upper(path)?;
-        self.not_reserved(path, name)?;
+        self.not_reserved_at(path, name)?;
         self.xattr(path, name)?;
-        self.changing(path, || self.top().remove_xattr(path, name))
+        self.changing_attributes(path, || self.top().remove_xattr(path, name))
     }
 
-    fn not_reserved(&self, path: &VfsPath, name: &[u8]) -> BackendResult<()> {
+    fn not_reserved_at(&self, path: &VfsPath, name: &[u8]) -> BackendResult<()> {
         if name.starts_with(NAMESPACE) {
             self.lookup(path)?;
-            return Err(ErrorKind::OperationNotPermitted.into());
         }
-        Ok(())
+        not_reserved(name)
     }
+}
+
+/// The overlay's own attributes are not for its users.
+pub(super) fn not_reserved(name: &[u8]) -> BackendResult<()> {
+    match name.starts_with(NAMESPACE) {
+        true => Err(ErrorKind::OperationNotPermitted.into()),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn shown_xattr(
+    name: &[u8],
+    read: impl FnOnce() -> BackendResult<Vec<u8>>,
+) -> BackendResult<Vec<u8>> {
+    match name.starts_with(NAMESPACE) {
+        true => Err(ErrorKind::NoAttribute.into()),
+        false => read(),
+    }
+}
+
+pub(super) fn shown_xattrs(mut names: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    names.retain(|name| !name.starts_with(NAMESPACE));
+    names
 }

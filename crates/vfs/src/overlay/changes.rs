@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use crate::backend::{File, FileSystem};
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{FileType, Metadata};
-use crate::options::OpenOptions;
+use crate::options::{Detail, OpenOptions};
 use crate::path::{VfsPath, VfsPathBuf};
 
 use super::lookup::{Hit, Probe};
@@ -262,7 +262,7 @@ impl State {
 
     pub(super) fn upper_names(&self, directory: &VfsPath) -> BackendResult<BTreeSet<Vec<u8>>> {
         let mut names = BTreeSet::new();
-        self.top().read_dir(directory, &mut |entry| {
+        self.top().read_dir(directory, Detail::Names, &mut |entry| {
             if !self.is_spare(entry.name) {
                 names.insert(entry.name.to_vec());
             }
@@ -277,7 +277,7 @@ impl State {
         let mut layer = 1;
         while let Some(path) = next.take() {
             let Some((found, at)) = self.next_part(layer, path)? else { break };
-            self.layers[found].fs.read_dir(&at, &mut |entry| {
+            self.layers[found].fs.read_dir(&at, Detail::Names, &mut |entry| {
                 names.insert(entry.name.to_vec());
                 ControlFlow::Continue(())
             })?;
@@ -319,7 +319,8 @@ impl State {
                 let open = |layer: &dyn FileSystem, path: &VfsPath| {
                     layer.open(path, &OpenOptions::reading())
                 };
-                same_contents(&*open(new_layer, &now.path)?, &*open(old_layer, &old.path)?)
+                let (new, old) = (open(new_layer, &now.path)?, open(old_layer, &old.path)?);
+                same_contents(&*new.file, &*old.file)
             }
             FileType::Symlink => {
                 Ok(new_layer.read_link(&now.path)? == old_layer.read_link(&old.path)?)

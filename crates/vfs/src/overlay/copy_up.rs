@@ -106,7 +106,7 @@ impl State {
         let id = (hit.metadata.links <= 1).then_some(shown);
         self.ids.insert(copy.id, Origin { id, path: beneath.to_owned() });
         let place = || match (&copy.spare, &copy.file) {
-            (Some(spare), _) => self.top().rename(spare, path, RenameMode::Replace),
+            (Some(spare), _) => self.top().rename(spare, path, RenameMode::Replace).map(drop),
             (None, Some(file)) => self.keeping_times(path, || file.link_to(path)),
             (None, None) => Ok(()),
         };
@@ -141,10 +141,11 @@ impl State {
     fn nameless_file(&self) -> BackendResult<Box<dyn File>> {
         let options = OpenOptions::new().read(true).write(true).mode(0o600);
         if self.capabilities.contains(Capabilities::TEMPORARY) {
-            return self.top().open(VfsPath::root(), &options.temporary(true));
+            let opened = self.top().open(VfsPath::root(), &options.temporary(true))?;
+            return Ok(opened.file);
         }
         let spare = self.spare_in(VfsPath::root());
-        let file = self.top().open(&spare, &options.create_new(true))?;
+        let file = self.top().open(&spare, &options.create_new(true))?.file;
         self.top().remove_file(&spare)?;
         Ok(file)
     }
@@ -156,8 +157,8 @@ impl State {
         contents: Contents,
     ) -> BackendResult<Arc<dyn File>> {
         let options = OpenOptions::new().read(true).write(true).temporary(true).mode(0o600);
-        let lower = self.layers[hit.layer].fs.open(&hit.path, &OpenOptions::reading())?;
-        let file = self.top().open(directory, &options)?;
+        let lower = self.layers[hit.layer].fs.open(&hit.path, &OpenOptions::reading())?.file;
+        let file = self.top().open(directory, &options)?.file;
         self.fill(&*file, &*lower, &hit.metadata, contents)?;
         Ok(Arc::from(file))
     }
@@ -173,9 +174,9 @@ impl State {
         let layer = &*self.layers[hit.layer].fs;
         if hit.file_type() == FileType::File {
             let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600);
-            let file = upper.open(spare, &options)?;
+            let file = upper.open(spare, &options)?.file;
             set_xattrs(upper, spare, xattrs)?;
-            let lower = layer.open(&hit.path, &OpenOptions::reading())?;
+            let lower = layer.open(&hit.path, &OpenOptions::reading())?.file;
             self.fill(&*file, &*lower, &hit.metadata, contents)?;
             let id = file.metadata()?.id;
             return Ok(Copy { file: Some(Arc::from(file)), id, spare: Some(spare.to_owned()) });
@@ -194,7 +195,7 @@ impl State {
                 return Err(ErrorKind::InvalidArgument.into());
             }
         };
-        let node = NewNode { kind, mode: hit.metadata.mode, owner: None };
+        let node = NewNode::new(kind).mode(hit.metadata.mode);
         let made = create_node(upper, spare, &node)?;
         set_xattrs(upper, spare, xattrs)?;
         set_like(&hit.metadata, made.owner, |change| upper.set_metadata(spare, change))?;
@@ -262,7 +263,7 @@ impl State {
                     let id = Some(self.ids.shown(hit.layer, hit.metadata.id));
                     self.ids.insert(made.id, Origin { id, path: beneath.into_owned() });
                 }
-                upper.rename(&spare, path, RenameMode::Replace)
+                upper.rename(&spare, path, RenameMode::Replace).map(drop)
             };
             fit().inspect_err(|_| drop(upper.remove_dir(&spare)))
         })
@@ -322,7 +323,7 @@ pub(super) fn is_refusal(error: &BackendError) -> bool {
 pub(super) fn set_like(
     metadata: &Metadata,
     made: Owner,
-    set: impl Fn(&MetadataChange) -> BackendResult<()>,
+    set: impl Fn(&MetadataChange) -> BackendResult<Metadata>,
 ) -> BackendResult<()> {
     let mut change = MetadataChange::new()
         .accessed(TimeChange::At(metadata.accessed))
@@ -331,12 +332,13 @@ pub(super) fn set_like(
         change = change.mode(metadata.mode);
     }
     if made == metadata.owner {
-        return set(&change);
+        return set(&change).map(drop);
     }
-    match set(&change.owner(metadata.owner)) {
+    let set = match set(&change.owner(metadata.owner)) {
         Err(error) if error.kind() == ErrorKind::OperationNotPermitted => set(&change),
         answer => answer,
-    }
+    };
+    set.map(drop)
 }
 
 /// Copies contents, leaving holes where there are holes.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::backend::{Capabilities, File, FileSystem};
+use crate::backend::{Capabilities, FileSystem, Opened};
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{FileType, Metadata};
 use crate::options::{NewNode, NodeKind, OpenOptions, RenameMode};
@@ -73,7 +73,7 @@ impl State {
                 let spare = self.spare(path);
                 let made = make(&spare)?;
                 match self.top().rename(&spare, path, RenameMode::Replace) {
-                    Ok(()) => Ok(made),
+                    Ok(_) => Ok(made),
                     Err(error) => {
                         let _ = self.top().remove_file(&spare);
                         Err(error)
@@ -137,7 +137,7 @@ impl State {
             return upper.remove_file(from);
         }
         upper.remove_file(to)?;
-        upper.rename(from, to, RenameMode::Replace)
+        upper.rename(from, to, RenameMode::Replace).map(drop)
     }
 
     /// A regular file, which must not be there yet.
@@ -145,17 +145,21 @@ impl State {
         &self,
         path: &VfsPath,
         options: &OpenOptions,
-    ) -> BackendResult<Box<dyn File>> {
+    ) -> BackendResult<Opened> {
         let options = OpenOptions { create: false, create_new: true, truncate: false, ..*options };
-        let file = self.make(path, |at| self.top().open(at, &options))?;
+        let opened = self.make(path, |at| self.top().open(at, &options))?;
         if self.ids.any() {
-            self.ids.forget(file.metadata()?.id);
+            let id = match &opened.metadata {
+                Some(metadata) => metadata.id,
+                None => opened.file.metadata()?.id,
+            };
+            self.ids.forget(id);
         }
         self.watches.report(WatchKind::Created, path);
-        Ok(file)
+        Ok(opened)
     }
 
-    pub(super) fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+    pub(super) fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<Metadata> {
         self.upper(from)?;
         self.needs(Capabilities::HARD_LINKS)?;
         {
@@ -173,9 +177,9 @@ impl State {
         if source.layer > 0 {
             self.copy_up(from, Contents::All)?;
         }
-        self.make(to, |at| self.top().link(from, at))?;
+        let linked = self.make(to, |at| self.top().link(from, at))?;
         self.watches.report(WatchKind::Created, to);
-        Ok(())
+        Ok(self.shown(0, linked))
     }
 
     /// A name for something that is not yet ready for its own, in the same directory.

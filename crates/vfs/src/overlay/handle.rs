@@ -6,15 +6,17 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use crate::backend::File;
+use crate::backend::{File, Opened};
+use crate::backing::Backing;
 use crate::error::BackendResult;
 use crate::metadata::{Metadata, MetadataChange};
-use crate::options::{Allocation, Seek, SyncScope};
+use crate::options::{Advice, Allocation, OpenOptions, Seek, SyncScope, XattrMode};
 use crate::path::{VfsPath, VfsPathBuf};
 use crate::sharded::Shared;
 use crate::watch::WatchKind;
 
 use super::State;
+use super::attributes::{not_reserved, shown_xattr, shown_xattrs};
 
 /// Shows the id that the file had before it was copied up, and reports changes.
 pub(super) struct UpperFile {
@@ -40,6 +42,7 @@ impl fmt::Debug for UpperFile {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl File for UpperFile {
     #[inline]
     fn read_at(&self, buf: &mut [u8], offset: u64) -> BackendResult<usize> {
@@ -59,13 +62,13 @@ impl File for UpperFile {
     }
 
     fn metadata(&self) -> BackendResult<Metadata> {
-        let mut metadata = self.file.metadata()?;
-        metadata.id = self.fs.ids.shown(0, metadata.id);
-        Ok(metadata)
+        self.file.metadata().map(|metadata| self.fs.shown(0, metadata))
     }
 
-    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<()> {
-        self.report(WatchKind::Metadata, self.file.set_metadata(change))
+    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<Metadata> {
+        let kind = if change.len.is_some() { WatchKind::Modified } else { WatchKind::Metadata };
+        let changed = self.report(kind, self.file.set_metadata(change))?;
+        Ok(self.fs.shown(0, changed))
     }
 
     fn sync(&self, scope: SyncScope) -> BackendResult<()> {
@@ -90,19 +93,70 @@ impl File for UpperFile {
         Ok(())
     }
 
-    #[cfg(unix)]
-    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.file.as_fd()
+    fn reopen(&self, options: &OpenOptions) -> BackendResult<Opened> {
+        let opened = self.file.reopen(options)?;
+        let path = self.path.get().filter(|_| options.is_writing()).cloned();
+        Ok(upper_file(self.fs.clone(), opened, path, self.temporary))
+    }
+
+    fn xattr(&self, name: &[u8]) -> BackendResult<Vec<u8>> {
+        shown_xattr(name, || self.file.xattr(name))
+    }
+
+    fn xattrs(&self) -> BackendResult<Vec<Vec<u8>>> {
+        self.file.xattrs().map(shown_xattrs)
+    }
+
+    fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> BackendResult<()> {
+        not_reserved(name)?;
+        self.report(WatchKind::Metadata, self.file.set_xattr(name, value, mode))
+    }
+
+    fn remove_xattr(&self, name: &[u8]) -> BackendResult<()> {
+        not_reserved(name)?;
+        self.report(WatchKind::Metadata, self.file.remove_xattr(name))
+    }
+
+    fn advise(&self, advice: Advice, range: Range<u64>) {
+        self.file.advise(advice, range);
+    }
+
+    fn close(&self) -> BackendResult<()> {
+        self.file.close()
+    }
+
+    fn seal(&self) -> BackendResult<()> {
+        self.file.seal()
+    }
+
+    /// As the upper layer has it: whoever watches hears of a kernel's writes when it is closed.
+    fn backing(&self) -> Option<Backing> {
+        self.file.backing()
     }
 }
 
-crate::handle::wrap_file! {
+/// Wraps a handle that the upper layer answered; `path` is for the reports of one that may change
+/// the file.
+pub(super) fn upper_file(
+    fs: Shared<State>,
+    mut opened: Opened,
+    path: Option<VfsPathBuf>,
+    temporary: bool,
+) -> Opened {
+    if let Some(metadata) = &mut opened.metadata {
+        **metadata = fs.shown(0, **metadata);
+    }
+    let path = path.map(OnceLock::from).unwrap_or_default();
+    opened.map(|file| Box::new(UpperFile { fs, file, path, temporary }))
+}
+
+crate::kit::wrap_file! {
     /// A file of a layer that is not the top one, where nothing can be changed.
     struct ReadOnlyFile { layer: u64 }
-    fn metadata(self) {
-        let mut metadata = self.file.metadata()?;
-        metadata.id = crate::mount::mix(self.layer, metadata.id);
-        Ok(metadata)
+    fn shown(self, metadata) { Metadata { id: metadata.id.salted(self.layer), ..metadata } }
+    fn reopened(self, opened) {
+        let layer = self.layer;
+        opened.map(|file| Box::new(ReadOnlyFile { file, layer }))
     }
     fn link_to(self, path) { self.file.link_to(path) }
 }

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use papaya::HashMap;
 
 use crate::metadata::FileId;
-use crate::mount::mix;
 use crate::path::VfsPathBuf;
 
 /// Where a file of the upper layer came from.
@@ -34,7 +33,7 @@ impl Ids {
     #[inline]
     pub(super) fn shown(&self, layer: usize, id: FileId) -> FileId {
         if layer > 0 {
-            return mix(layer as u64, id);
+            return id.salted(layer as u64);
         }
         if !self.any.load(Ordering::Acquire) {
             return id;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use crate::backend::FileSystem;
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{FileId, FileType, Metadata};
-use crate::options::{NewNode, NodeKind, OpenOptions, XattrMode};
+use crate::options::{Detail, NewNode, NodeKind, OpenOptions, XattrMode};
 use crate::path::{VfsPath, VfsPathBuf};
 
 use super::OverlayFs;
@@ -99,8 +99,12 @@ pub(super) fn copy_one(
     let kind = match metadata.file_type {
         FileType::File => {
             let options = OpenOptions::new().write(true).create_new(true).mode(0o600);
-            let copy = to.open(path, &options)?;
-            copy_contents(&*from.open(source, &OpenOptions::reading())?, &*copy, metadata.len)?;
+            let copy = to.open(path, &options)?.file;
+            copy_contents(
+                &*from.open(source, &OpenOptions::reading())?.file,
+                &*copy,
+                metadata.len,
+            )?;
             return facts.put(to, path);
         }
         FileType::Directory => NodeKind::Directory,
@@ -114,7 +118,7 @@ pub(super) fn copy_one(
         FileType::BlockDevice => NodeKind::BlockDevice(metadata.device),
         FileType::Whiteout => return to.create(path, &NewNode::new(NodeKind::Whiteout)).map(drop),
     };
-    let node = NewNode { kind, mode: metadata.mode, owner: None };
+    let node = NewNode::new(kind).mode(metadata.mode);
     create_node(to, path, &node)?;
     facts.put(to, path)
 }
@@ -137,7 +141,7 @@ fn copy_tree(from: &dyn FileSystem, to: &dyn FileSystem, progress: &dyn Fn(u64))
                     return to.create(&path, &NewNode::directory()).map(drop);
                 }
                 if let Some(first) = linked.get(&metadata.id) {
-                    return to.link(first, &path);
+                    return to.link(first, &path).map(drop);
                 }
                 copy_one(from, &path, &facts, to, &path)?;
                 written += metadata.len;
@@ -162,7 +166,7 @@ fn copy_tree(from: &dyn FileSystem, to: &dyn FileSystem, progress: &dyn Fn(u64))
 
 pub(super) fn names_in(fs: &dyn FileSystem, directory: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    fs.read_dir(directory, &mut |entry| {
+    fs.read_dir(directory, Detail::Names, &mut |entry| {
         names.push(entry.name.to_vec());
         ControlFlow::Continue(())
     })?;

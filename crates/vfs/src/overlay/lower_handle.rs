@@ -8,17 +8,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::backend::File;
+use crate::backend::{File, Opened};
+use crate::backing::Backing;
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{Metadata, MetadataChange};
-use crate::options::{Allocation, OpenOptions, Seek, SyncScope};
+use crate::options::{Advice, Allocation, OpenOptions, Seek, SyncScope, XattrMode};
 use crate::path::{VfsPath, VfsPathBuf};
 use crate::sharded::{Shared, shard_index};
 use crate::watch::WatchKind;
 
 use super::State;
+use super::attributes::{not_reserved, shown_xattr, shown_xattrs};
 use super::copies::{UNSETTLED, bucket};
 use super::copy_up::Contents;
+use super::handle::upper_file;
 use super::lookup::Probe;
 
 /// Paths up to this length need no allocation of their own.
@@ -45,6 +48,13 @@ pub(super) struct LowerFile {
     path: Option<Box<VfsPathBuf>>,
 }
 
+/// Who a lower file is.
+pub(super) struct LowerName<'a> {
+    pub(super) layer: usize,
+    /// As the layers beneath the upper one name it.
+    pub(super) beneath: &'a VfsPath,
+}
+
 struct Copy {
     file: Arc<dyn File>,
     /// Of a handle opened to append whose file in the upper layer has no name to open it by:
@@ -58,14 +68,15 @@ impl LowerFile {
     pub(super) fn new(
         fs: Shared<State>,
         lower: Box<dyn File>,
-        layer: usize,
-        beneath: &VfsPath,
-        path: &VfsPath,
+        name: LowerName<'_>,
+        path: Option<&VfsPath>,
         options: &OpenOptions,
         seen: u64,
     ) -> Self {
+        let LowerName { layer, beneath } = name;
         let (shard, bucket) = (shard_index(), bucket(beneath));
         fs.copies.count_open(shard, bucket);
+        let changes = options.is_writing() || options.reference;
         LowerFile {
             lower,
             layer,
@@ -77,7 +88,7 @@ impl LowerFile {
             beneath: SmallVec::from_slice(beneath.as_bytes()),
             copy: OnceLock::new(),
             switching: Mutex::new(()),
-            path: options.is_writing().then(|| Box::new(path.to_owned())),
+            path: path.filter(|_| changes).map(|path| Box::new(path.to_owned())),
             fs,
         }
     }
@@ -154,15 +165,14 @@ impl LowerFile {
     /// shares the record's handle.
     fn known_copy(&self) -> BackendResult<Option<Copy>> {
         let Some(record) = self.fs.copies.record(self.beneath()) else { return Ok(None) };
-        let options =
-            OpenOptions { create: false, create_new: false, truncate: false, ..self.options };
+        let options = self.options.existing().metadata(false);
         for path in self.fs.layers[0].remaps.unmap(self.beneath()) {
             let Probe::Hit(hit) = self.fs.probe(&path)? else { continue };
             if hit.layer > 0 || hit.metadata.id != record.id {
                 continue;
             }
             // Between the two calls the name may have gone to another file.
-            if let Ok(file) = self.fs.top().open(&path, &options)
+            if let Ok(Opened { file, .. }) = self.fs.top().open(&path, &options)
                 && file.metadata()?.id == record.id
             {
                 return Ok(Some(Copy { file: Arc::from(file), appends: None }));
@@ -202,6 +212,7 @@ impl LowerFile {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl File for LowerFile {
     #[inline]
     fn read_at(&self, buf: &mut [u8], offset: u64) -> BackendResult<usize> {
@@ -250,13 +261,16 @@ impl File for LowerFile {
         Ok(metadata)
     }
 
-    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<()> {
+    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<Metadata> {
         if change.is_empty() {
-            return Ok(());
+            return self.metadata();
         }
-        self.changed_over()?.file.set_metadata(change)?;
-        self.report(WatchKind::Metadata);
-        Ok(())
+        if change.len.is_some() {
+            self.can_write()?;
+        }
+        let changed = self.changed_over()?.file.set_metadata(change)?;
+        self.report(if change.len.is_some() { WatchKind::Modified } else { WatchKind::Metadata });
+        Ok(self.fs.shown(0, changed))
     }
 
     fn sync(&self, scope: SyncScope) -> BackendResult<()> {
@@ -284,9 +298,66 @@ impl File for LowerFile {
         Err(ErrorKind::Unsupported.into())
     }
 
+    fn reopen(&self, options: &OpenOptions) -> BackendResult<Opened> {
+        if !options.is_valid() || *options != options.existing() {
+            return Err(ErrorKind::InvalidArgument.into());
+        }
+        let path = self.path.as_deref();
+        if let Some(copy) = self.copy()? {
+            let opened = copy.file.reopen(options)?;
+            return Ok(upper_file(self.fs.clone(), opened, path.cloned(), false));
+        }
+        let lower = self.lower.reopen(&OpenOptions::reading())?.file;
+        let name = LowerName { layer: self.layer, beneath: self.beneath() };
+        let path = path.map(|path| &**path);
+        let file = LowerFile::new(self.fs.clone(), lower, name, path, options, UNSETTLED);
+        Opened::new(Box::new(file), false, options)
+    }
+
+    fn xattr(&self, name: &[u8]) -> BackendResult<Vec<u8>> {
+        shown_xattr(name, || self.current()?.xattr(name))
+    }
+
+    fn xattrs(&self) -> BackendResult<Vec<Vec<u8>>> {
+        self.current()?.xattrs().map(shown_xattrs)
+    }
+
+    fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> BackendResult<()> {
+        not_reserved(name)?;
+        self.changed_over()?.file.set_xattr(name, value, mode)?;
+        self.report(WatchKind::Metadata);
+        Ok(())
+    }
+
+    fn remove_xattr(&self, name: &[u8]) -> BackendResult<()> {
+        not_reserved(name)?;
+        self.changed_over()?.file.remove_xattr(name)?;
+        self.report(WatchKind::Metadata);
+        Ok(())
+    }
+
+    fn advise(&self, advice: Advice, range: Range<u64>) {
+        if let Ok(file) = self.current() {
+            file.advise(advice, range);
+        }
+    }
+
+    fn close(&self) -> BackendResult<()> {
+        match self.copy()? {
+            Some(copy) => copy.file.close(),
+            None => Ok(()),
+        }
+    }
+
+    fn seal(&self) -> BackendResult<()> {
+        match self.copy()? {
+            Some(copy) => copy.file.seal(),
+            None => Ok(()),
+        }
+    }
+
     /// None: a kernel that kept it would read the lower file after a copy-up.
-    #[cfg(unix)]
-    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    fn backing(&self) -> Option<Backing> {
         None
     }
 }

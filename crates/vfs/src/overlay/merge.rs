@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::backend::DirEntry;
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{FileId, FileType};
+use crate::options::Detail;
 use crate::path::{VfsPath, VfsPathBuf};
 
 use super::State;
@@ -24,8 +25,13 @@ impl State {
     pub(super) fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
+        let mut visit = |entry: DirEntry<'_>| match detail {
+            Detail::Names => visit(DirEntry { metadata: None, ..entry }),
+            Detail::Metadata => self.visit_with_metadata(path, entry, visit),
+        };
         let (parts, names) = self.tree.look(
             || {
                 let parts = self.merged_parts(path)?;
@@ -42,6 +48,7 @@ impl State {
                 name: names.name(entry),
                 file_type: entry.file_type,
                 id: self.ids.shown(entry.layer, entry.id),
+                metadata: None,
             };
             if visit(shown).is_break() {
                 return Ok(());
@@ -49,15 +56,16 @@ impl State {
         }
         let Some((last, at)) = parts.last() else { return Ok(()) };
         let is_upper = *last == 0 && self.writable;
-        let streamed = self.layers[*last].fs.read_dir(at, &mut |mut entry| {
+        let streamed = self.layers[*last].fs.read_dir(at, detail, &mut |entry| {
             let hidden = entry.file_type == FileType::Whiteout
                 || (is_upper && self.is_spare(entry.name))
                 || names.contains(entry.name);
             if hidden {
                 return ControlFlow::Continue(());
             }
-            entry.id = self.ids.shown(*last, entry.id);
-            visit(entry)
+            let id = self.ids.shown(*last, entry.id);
+            let shown = entry.metadata.map(|known| self.shown(*last, *known));
+            visit(DirEntry { id, metadata: shown.as_ref(), ..entry })
         });
         match streamed {
             // Removed since we looked; it was there, and what it had was shown.
@@ -65,6 +73,26 @@ impl State {
                 Ok(())
             }
             answer => answer,
+        }
+    }
+
+    /// Completes an entry of the directory with what is known of it. A directory's is asked for:
+    /// whether it merges, its part in one layer does not say.
+    fn visit_with_metadata(
+        &self,
+        directory: &VfsPath,
+        entry: DirEntry<'_>,
+        visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        if entry.metadata.is_some() && !entry.file_type.is_dir() {
+            return visit(entry);
+        }
+        match self.metadata(&directory.join(VfsPath::from_normal(entry.name))) {
+            Ok(known) => {
+                let (file_type, id) = (known.file_type, known.id);
+                visit(DirEntry { file_type, id, metadata: Some(&known), ..entry })
+            }
+            Err(_) => ControlFlow::Continue(()), // gone meanwhile
         }
     }
 
@@ -102,7 +130,7 @@ impl State {
         let mut names = Names::default();
         let above = parts.len().saturating_sub(1);
         for (layer, at) in &parts[..above] {
-            self.layers[*layer].fs.read_dir(at, &mut |entry| {
+            self.layers[*layer].fs.read_dir(at, Detail::Names, &mut |entry| {
                 if !(*layer == 0 && self.is_spare(entry.name)) {
                     names.insert(*layer, entry);
                 }
@@ -118,7 +146,7 @@ impl State {
         let mut names = Names::default();
         let mut empty = true;
         for (layer, at) in &parts {
-            self.layers[*layer].fs.read_dir(at, &mut |entry| {
+            self.layers[*layer].fs.read_dir(at, Detail::Names, &mut |entry| {
                 let spare = *layer == 0 && self.is_spare(entry.name);
                 if !spare && !names.contains(entry.name) {
                     names.insert(*layer, entry);

@@ -101,14 +101,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::backend::{Capabilities, DirEntry, FileSystem, Opened};
 use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::memory::watches::Watches;
 use crate::metadata::{Metadata, MetadataChange, Statfs};
-use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::nodes::NodeSystem;
+use crate::options::{Detail, NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::path::VfsPath;
 use crate::sharded::Sharded;
-use crate::watch::{WatchGuard, WatchSink};
+use crate::storage::{Step, Storage};
+use crate::watch::{WatchGuard, WatchSink, Watches};
 
 pub use changes::{Change, ChangeKind};
 use conflicts::Baseline;
@@ -244,7 +245,7 @@ fn capabilities(layers: &[Layer], writable: bool) -> Capabilities {
     let watch = if lowers.iter().all(reports) { C::WATCH } else { C::empty() };
     if !writable {
         return (any & (C::MODES | C::OWNERS | C::SPARSE))
-            | (every & (C::STABLE_IDS | C::IMMUTABLE | C::DURABLE))
+            | (every & (C::STABLE_IDS | C::IMMUTABLE | C::DURABLE | C::PROMPT))
             | (any & watch);
     }
     let upper = layers[0].fs.capabilities();
@@ -258,8 +259,9 @@ fn capabilities(layers: &[Layer], writable: bool) -> Capabilities {
         | C::SPARSE
         | C::EXCHANGE
         | C::TEMPORARY
-        | C::DURABLE;
-    (upper & lent) | watch
+        | C::DURABLE
+        | C::LATE_ERRORS;
+    (upper & lent) | (every & C::PROMPT) | watch
 }
 
 impl OverlayFs {
@@ -291,12 +293,13 @@ impl fmt::Debug for State {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl FileSystem for OverlayFs {
     fn capabilities(&self) -> Capabilities {
         self.state.capabilities
     }
 
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened> {
         open::open(&self.state, path, options)
     }
 
@@ -313,9 +316,10 @@ impl FileSystem for OverlayFs {
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
-        self.state.read_dir(path, visit)
+        self.state.read_dir(path, detail, visit)
     }
 
     fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
@@ -326,11 +330,11 @@ impl FileSystem for OverlayFs {
         self.state.create(path, node)
     }
 
-    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
+    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<Metadata> {
         self.state.link(from, to)
     }
 
-    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()> {
+    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<Metadata> {
         self.state.rename(from, to, mode)
     }
 
@@ -342,7 +346,7 @@ impl FileSystem for OverlayFs {
         self.state.remove_dir(path)
     }
 
-    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
+    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<Metadata> {
         self.state.set_metadata(path, change)
     }
 
@@ -385,5 +389,31 @@ impl FileSystem for OverlayFs {
 
     fn watch(&self, path: &VfsPath, sink: Arc<dyn WatchSink>) -> BackendResult<WatchGuard> {
         watch::watch(&self.state, path, sink)
+    }
+
+    fn sync_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        if !self.state.metadata(path)?.is_dir() {
+            return Err(ErrorKind::NotADirectory.into());
+        }
+        match self.state.writable.then(|| self.state.top().sync_dir(path)) {
+            // What is beneath alone was not changed.
+            Some(Err(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Some(answer) => answer,
+            None => Ok(()),
+        }
+    }
+
+    /// Not through an overlay: its handles are not those of the upper layer.
+    fn commit(&self, _: &[Step<'_>]) -> BackendResult<()> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn storage(&self) -> Storage {
+        self.state.top().storage()
+    }
+
+    /// None: layers are joined by path.
+    fn nodes(&self) -> Option<&dyn NodeSystem> {
+        None
     }
 }

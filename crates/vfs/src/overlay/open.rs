@@ -1,9 +1,8 @@
 //! Opening files.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
 
-use crate::backend::{Capabilities, File};
+use crate::backend::{Capabilities, Opened};
 use crate::error::{BackendError, BackendResult, ErrorKind};
 use crate::layers::ReadOnlyFs;
 use crate::metadata::FileType;
@@ -15,17 +14,20 @@ use crate::watch::WatchKind;
 use super::State;
 use super::copies::UNSETTLED;
 use super::copy_up::Contents;
-use super::handle::{ReadOnlyFile, UpperFile};
+use super::handle::{ReadOnlyFile, upper_file};
 use super::lookup::Probe;
-use super::lower_handle::LowerFile;
+use super::lower_handle::{LowerFile, LowerName};
 
 pub(super) fn open(
     fs: &Sharded<State>,
     path: &VfsPath,
     options: &OpenOptions,
-) -> BackendResult<Box<dyn File>> {
+) -> BackendResult<Opened> {
     if !options.is_valid() {
         return Err(ErrorKind::InvalidArgument.into());
+    }
+    if options.reference {
+        return open_reference(fs, path, options);
     }
     if !options.needs_writable() {
         return open_to_read(fs, path, options);
@@ -40,7 +42,7 @@ pub(super) fn open(
                 return Err(ErrorKind::NotFound.into());
             }
             match fs.create_file(path, options) {
-                Ok(file) => return Ok(upper_file(fs, file, path, options)),
+                Ok(opened) => return Ok(wrapped(fs, opened, path, options)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && !options.create_new => {
                     continue; // somebody else made it
                 }
@@ -76,9 +78,9 @@ fn open_in_upper(
     fs: &Sharded<State>,
     path: &VfsPath,
     options: &OpenOptions,
-) -> BackendResult<Box<dyn File>> {
+) -> BackendResult<Opened> {
     let existing = OpenOptions { create: false, ..*options };
-    let file = match fs.top().open(path, &existing) {
+    let opened = match fs.top().open(path, &existing) {
         // A whiteout, by now: to the layer it is a file that cannot be opened.
         Err(error) if error.kind() == ErrorKind::InvalidArgument => {
             return Err(ErrorKind::NotFound.into());
@@ -88,29 +90,51 @@ fn open_in_upper(
     if options.truncate {
         fs.watches.report(WatchKind::Modified, path);
     }
-    Ok(upper_file(fs, file, path, options))
+    Ok(wrapped(fs, opened, path, options))
 }
 
-fn upper_file(
+fn wrapped(fs: &Sharded<State>, opened: Opened, path: &VfsPath, options: &OpenOptions) -> Opened {
+    upper_file(fs.share(), opened, options.is_writing().then(|| path.to_owned()), false)
+}
+
+/// Holds on to what the path shows, whatever it is.
+fn open_reference(
     fs: &Sharded<State>,
-    file: Box<dyn File>,
     path: &VfsPath,
     options: &OpenOptions,
-) -> Box<dyn File> {
-    let named = (options.is_writing() && !options.temporary).then(|| path.to_owned());
-    Box::new(UpperFile {
-        fs: fs.share(),
-        file,
-        path: named.map(OnceLock::from).unwrap_or_default(),
-        temporary: options.temporary,
-    })
+) -> BackendResult<Opened> {
+    let _shared = fs.tree.shared();
+    let _name = fs.names.lock(path);
+    let hit = fs.find(path)?;
+    let layer = &*fs.layers[hit.layer].fs;
+    if hit.layer == 0 && fs.writable {
+        let opened = layer.open(path, options)?;
+        // Whatever is changed through it is reported by this name.
+        return Ok(upper_file(fs.share(), opened, Some(path.to_owned()), false));
+    }
+    if hit.file_type() == FileType::File && fs.writable {
+        // It follows the file when it is copied up.
+        return match open_by_layers(fs, path, options, UNSETTLED)? {
+            Found::Top(opened) | Found::Lower(opened) => Ok(opened),
+            Found::Missing | Found::Not => Err(ErrorKind::NotFound.into()),
+        };
+    }
+    let opened = layer.open(&hit.path, options)?.map(ReadOnlyFs::guard);
+    Ok(read_only_file(opened, hit.layer as u64))
+}
+
+fn read_only_file(mut opened: Opened, layer: u64) -> Opened {
+    if let Some(metadata) = &mut opened.metadata {
+        metadata.id = metadata.id.salted(layer);
+    }
+    opened.map(|file| Box::new(ReadOnlyFile { file, layer }))
 }
 
 fn open_temporary(
     fs: &Sharded<State>,
     path: &VfsPath,
     options: &OpenOptions,
-) -> BackendResult<Box<dyn File>> {
+) -> BackendResult<Opened> {
     let _shared = fs.tree.shared();
     let hit = fs.find(path)?;
     match hit.file_type() {
@@ -120,17 +144,17 @@ fn open_temporary(
     }
     fs.needs(Capabilities::TEMPORARY)?;
     fs.make_dir(path)?;
-    let file = fs.top().open(path, options)?;
+    let opened = fs.top().open(path, options)?;
     if fs.ids.any() {
-        fs.ids.forget(file.metadata()?.id);
+        fs.ids.forget(opened.file.metadata()?.id);
     }
-    Ok(upper_file(fs, file, path, options))
+    Ok(upper_file(fs.share(), opened, None, true))
 }
 
 /// How a layer answered.
-enum Opened {
-    Top(Box<dyn File>),
-    Lower(Box<dyn File>),
+enum Found {
+    Top(Opened),
+    Lower(Opened),
     /// No layer has the name, and nothing is in the way.
     Missing,
     /// Nothing to open there; a look at what there is tells the error.
@@ -142,25 +166,25 @@ fn open_to_read(
     fs: &Sharded<State>,
     path: &VfsPath,
     options: &OpenOptions,
-) -> BackendResult<Box<dyn File>> {
+) -> BackendResult<Opened> {
     let begun = fs.tree.begin();
     let seen = fs.copies.settled();
     let opened = open_by_layers(fs, path, options, seen)?;
     // A handle on a lower file counts by now; see `copies` for why this is looked at again.
     let settled = || seen != UNSETTLED && fs.copies.started() == seen && fs.tree.stands(begun);
     match opened {
-        Opened::Top(file) => return Ok(file),
-        Opened::Lower(file) if !fs.writable || settled() => return Ok(file),
-        Opened::Missing if fs.tree.stands(begun) => return Err(ErrorKind::NotFound.into()),
+        Found::Top(opened) => return Ok(opened),
+        Found::Lower(opened) if !fs.writable || settled() => return Ok(opened),
+        Found::Missing if fs.tree.stands(begun) => return Err(ErrorKind::NotFound.into()),
         _ => {}
     }
     // While the name is held no copy-up of it can be under way.
     let _shared = fs.tree.shared();
     let _name = fs.names.lock(path);
     match open_by_layers(fs, path, options, fs.copies.settled())? {
-        Opened::Top(file) | Opened::Lower(file) => Ok(file),
-        Opened::Missing => Err(ErrorKind::NotFound.into()),
-        Opened::Not => Err(why_not(fs, path)),
+        Found::Top(opened) | Found::Lower(opened) => Ok(opened),
+        Found::Missing => Err(ErrorKind::NotFound.into()),
+        Found::Not => Err(why_not(fs, path)),
     }
 }
 
@@ -170,43 +194,48 @@ fn open_by_layers(
     path: &VfsPath,
     options: &OpenOptions,
     seen: u64,
-) -> BackendResult<Opened> {
+) -> BackendResult<Found> {
     let mut name = Cow::Borrowed(path);
     for (index, layer) in fs.layers.iter().enumerate() {
         // Beneath the upper layer files are read, whatever the handle is for.
-        let reading = OpenOptions::reading();
+        let reading = OpenOptions::reading().metadata(options.metadata);
         let options_here = if index == 0 && fs.writable { options } else { &reading };
         // The answer is not moved before it is taken apart: that costs more than asking a layer
         // that does not have the name.
         match layer.fs.open(&name, options_here) {
-            Ok(file) if index == 0 && fs.writable => {
-                return Ok(Opened::Top(match fs.ids.any() || options.is_writing() {
-                    true => upper_file(fs, file, path, options),
-                    false => file,
+            Ok(opened) if index == 0 && fs.writable => {
+                return Ok(Found::Top(match fs.ids.any() || options.is_writing() {
+                    true => wrapped(fs, opened, path, options),
+                    false => opened,
                 }));
             }
-            Ok(file) if fs.writable => {
-                let Some(beneath) = fs.beneath(path) else { return Ok(Opened::Not) };
-                let handle = LowerFile::new(fs.share(), file, index, &beneath, path, options, seen);
-                return Ok(Opened::Lower(Box::new(handle)));
+            Ok(mut opened) if fs.writable => {
+                let Some(beneath) = fs.beneath(path) else { return Ok(Found::Not) };
+                if let Some(metadata) = &mut opened.metadata {
+                    **metadata = fs.shown(index, **metadata);
+                }
+                return Ok(Found::Lower(opened.map(|file| {
+                    let beneath = LowerName { layer: index, beneath: &beneath };
+                    Box::new(LowerFile::new(fs.share(), file, beneath, Some(path), options, seen))
+                })));
             }
-            Ok(file) => {
+            Ok(opened) => {
                 // Metadata could be changed through the layer's own handle.
-                let file = match layer.fs.capabilities().contains(Capabilities::WRITE) {
-                    true => ReadOnlyFs::guard(file),
-                    false => file,
+                let opened = match layer.fs.capabilities().contains(Capabilities::WRITE) {
+                    true => opened.map(ReadOnlyFs::guard),
+                    false => opened,
                 };
                 if index == 0 {
-                    return Ok(Opened::Top(file));
+                    return Ok(Found::Top(opened));
                 }
-                return Ok(Opened::Lower(Box::new(ReadOnlyFile { file, layer: index as u64 })));
+                return Ok(Found::Lower(read_only_file(opened, index as u64)));
             }
             Err(error) => match error.kind() {
                 ErrorKind::NotFound => {}
                 ErrorKind::NotADirectory
                 | ErrorKind::SymlinkInPath
                 | ErrorKind::IsADirectory
-                | ErrorKind::InvalidArgument => return Ok(Opened::Not),
+                | ErrorKind::InvalidArgument => return Ok(Found::Not),
                 _ => return Err(error),
             },
         }
@@ -215,7 +244,7 @@ fn open_by_layers(
             None => break,
         }
     }
-    Ok(Opened::Missing)
+    Ok(Found::Missing)
 }
 
 /// Why there was nothing to open. The caller holds the tree.

@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 
 use crate::backend::FileSystem;
 use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::options::XattrMode;
+use crate::options::{Detail, XattrMode};
 use crate::path::{VfsPath, VfsPathBuf};
 
 /// The names that only the overlay itself uses.
@@ -225,7 +225,7 @@ fn scan(layer: &dyn FileSystem, table: &mut Table) -> BackendResult<()> {
             })?;
             table.insert(directory.clone(), Remap::To(beneath.to_owned()));
         }
-        layer.read_dir(&directory, &mut |entry| {
+        layer.read_dir(&directory, Detail::Names, &mut |entry| {
             if entry.file_type.is_dir() {
                 waiting.push(directory.join(VfsPath::from_normal(entry.name)));
             }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use crate::backend::FileSystem;
 use crate::error::{BackendError, BackendResult, ErrorKind};
 use crate::metadata::FileType;
-use crate::options::{NewNode, NodeKind};
+use crate::options::{Detail, NewNode, NodeKind};
 use crate::path::VfsPath;
 use crate::watch::WatchKind;
 
@@ -80,7 +80,7 @@ impl State {
     pub(super) fn clear_whiteouts(&self, path: &VfsPath) -> BackendResult<()> {
         let upper = self.top();
         let mut names = Vec::new();
-        upper.read_dir(path, &mut |entry| {
+        upper.read_dir(path, Detail::Names, &mut |entry| {
             if entry.file_type == FileType::Whiteout {
                 names.push(entry.name.to_vec());
             }

@@ -2,6 +2,7 @@
 
 use crate::backend::Capabilities;
 use crate::error::{BackendResult, ErrorKind};
+use crate::metadata::Metadata;
 use crate::options::RenameMode;
 use crate::path::VfsPath;
 use crate::watch::WatchKind;
@@ -22,7 +23,7 @@ impl State {
         from: &VfsPath,
         to: &VfsPath,
         mode: RenameMode,
-    ) -> BackendResult<()> {
+    ) -> BackendResult<Metadata> {
         self.upper(from)?;
         {
             let _shared = self.tree.shared();
@@ -45,7 +46,7 @@ impl State {
                 self.rename_ends(from, to)?
             };
             if let Verdict::Nothing = judge(from, to, mode, &source, target.as_ref())? {
-                return Ok(());
+                return self.metadata(to);
             }
             if source.is_dir() || target.as_ref().is_some_and(Hit::is_dir) {
                 if let Some(done) = self.rename_dir(from, to, mode)? {
@@ -71,7 +72,7 @@ impl State {
                 self.watches.report(WatchKind::Created, from);
             }
         }
-        Ok(())
+        self.metadata(to)
     }
 
     fn find_any<'p>(&self, path: &'p VfsPath) -> BackendResult<Option<Hit<'p>>> {

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 
 use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::immutable::{FixedContents, lend};
+use crate::kit::FixedContents;
 use crate::metadata::Metadata;
 use crate::sharded::Shared;
+use crate::source::lend;
 
 use super::inflate::{Inflater, check_sizes, corrupt, inflate_whole};
 use super::{Data, Inner, Method};
@@ -149,6 +150,11 @@ impl FixedContents for ZipFile {
     #[inline]
     fn read(&self, buf: &mut [u8], offset: u64) -> BackendResult<()> {
         self.zip.read(&self.contents, buf, offset)
+    }
+
+    fn again(&self) -> BackendResult<Self> {
+        let contents = self.zip.contents(self.contents.number)?;
+        Ok(ZipFile { zip: self.zip.clone(), contents })
     }
 
     /// A slice of the map, for stored entries.

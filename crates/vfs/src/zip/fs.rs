@@ -3,11 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::backend::{Capabilities, DirEntry, FileSystem, Opened};
 use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::immutable::{ImmutableFile, PathIndex, refuse_changes};
+use crate::kit::{ImmutableFile, PathIndex, refuse_changes};
 use crate::metadata::{FileId, FileType, Metadata, Statfs};
-use crate::options::OpenOptions;
+use crate::options::{Detail, OpenOptions};
 use crate::path::{MAX_PATH_LEN, VfsPath};
 use crate::watch::{WatchGuard, WatchSink};
 
@@ -46,7 +46,7 @@ impl FileSystem for ZipFs {
     }
 
     #[inline]
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened> {
         let inner = &*self.inner;
         if !options.is_valid() {
             return Err(ErrorKind::InvalidArgument.into());
@@ -55,12 +55,16 @@ impl FileSystem for ZipFs {
             return inner.refuse(path);
         }
         let number = inner.resolve(path)?;
+        if options.reference {
+            return Err(ErrorKind::Unsupported.into());
+        }
         match inner.nodes.get(number).kind {
             FileType::Directory => Err(ErrorKind::IsADirectory.into()),
             FileType::Symlink => Err(ErrorKind::SymlinkInPath.into()),
             _ => {
                 let contents = inner.contents(number)?;
-                Ok(Box::new(ImmutableFile(ZipFile { zip: self.inner.share(), contents })))
+                let file = ImmutableFile(ZipFile { zip: self.inner.share(), contents });
+                Opened::new(Box::new(file), false, options)
             }
         }
     }
@@ -86,6 +90,7 @@ impl FileSystem for ZipFs {
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
         let inner = &*self.inner;
@@ -97,7 +102,9 @@ impl FileSystem for ZipFs {
             let file_type = inner.nodes.get(number).kind;
             let name = inner.nodes.path(number).file_name().unwrap_or_default();
             let id = FileId(u64::from(number) + 1);
-            if visit(DirEntry { name, file_type, id }).is_break() {
+            let known = (detail == Detail::Metadata).then(|| inner.metadata(number));
+            let entry = DirEntry { name, file_type, id, metadata: known.as_ref() };
+            if visit(entry).is_break() {
                 break;
             }
         }

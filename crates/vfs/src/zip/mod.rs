@@ -45,7 +45,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::backend::File;
 use crate::error::{BackendError, BackendResult, ErrorKind};
-use crate::immutable::PathIndex;
+use crate::kit::PathIndex;
 use crate::metadata::{FileType, Timestamp};
 use crate::path::VfsPath;
 use crate::sharded::Sharded;

@@ -10,7 +10,7 @@ use crate::archive::{ArchiveFs, Compression};
 use crate::backend::FileSystem;
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{FileType, Metadata};
-use crate::options::OpenOptions;
+use crate::options::{Detail, OpenOptions};
 use crate::path::{VfsPath, VfsPathBuf};
 
 use super::PackOptions;
@@ -128,7 +128,7 @@ fn hash(
     node: &Node,
     mut hasher: blake3::Hasher,
 ) -> BackendResult<[u8; 32]> {
-    let file = source.open(&node.path, &OpenOptions::reading())?;
+    let file = source.open(&node.path, &OpenOptions::reading())?.file;
     let mut buf = vec![0; node.metadata.len.clamp(1, 1 << 20) as usize];
     let mut offset = 0;
     loop {
@@ -167,7 +167,7 @@ fn gone(tree: &Tree, old: &ArchiveFs) -> Result<Vec<(u32, VfsPathBuf)>> {
             }
             ControlFlow::Continue(())
         };
-        let listed = old.read_dir(&directory, visit);
+        let listed = old.read_dir(&directory, Detail::Names, visit);
         if let Err(error) = listed.and_then(|()| failed.map_or(Ok(()), Err)) {
             return Err(error.at("pack", &directory));
         }

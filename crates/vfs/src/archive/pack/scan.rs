@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use crate::backend::FileSystem;
 use crate::error::{BackendError, BackendResult, ErrorKind, Result};
 use crate::metadata::{FileId, FileType, Metadata};
-use crate::options::OpenOptions;
+use crate::options::{Detail, OpenOptions};
 use crate::path::{VfsPath, VfsPathBuf};
 
 use super::rules::{Rules, Treatment};
@@ -120,7 +120,7 @@ impl Scan<'_> {
     fn list(&mut self, directory: &VfsPath) -> Result<Vec<VfsPathBuf>> {
         let mut children = Vec::new();
         let mut bad_name = None;
-        let listed = self.source.read_dir(directory, &mut |entry| {
+        let listed = self.source.read_dir(directory, Detail::Names, &mut |entry| {
             match directory.join_name(entry.name) {
                 // What is left out is not looked at.
                 Ok(path) if self.rules.excludes(&path, entry.file_type.is_dir()) => {}

@@ -209,7 +209,7 @@ fn store_block(
 
 fn read_unit(source: &dyn FileSystem, node: &Node, unit: Unit) -> Result<Vec<u8>> {
     let at = |error: BackendError| error.at("pack", &node.path);
-    let file = source.open(&node.path, &OpenOptions::reading()).map_err(at)?;
+    let file = source.open(&node.path, &OpenOptions::reading()).map_err(at)?.file;
     let mut raw = vec![0; unit.len as usize];
     let mut done = 0;
     while done < raw.len() {

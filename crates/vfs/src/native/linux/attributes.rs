@@ -2,10 +2,13 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{AtFlags, Gid, Mode, Statx, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
-use rustix::io::{Errno, Result};
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, Statx, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid,
+};
+use rustix::io::{Errno, Result, retry_on_intr};
 
 use super::stat;
+use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{FileType, MetadataChange, TimeChange};
 
 /// The name under which this process finds what `fd` stands for, without following it further.
@@ -14,14 +17,25 @@ pub(super) fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// Makes the whole change, or puts back what it has changed before the host refused.
-pub(super) fn change(fd: BorrowedFd<'_>, change: &MetadataChange) -> Result<()> {
-    if change.is_empty() {
-        return Ok(());
-    }
+/// Makes the whole change, or puts back what it has changed before the host refused; answers what
+/// is true then. What was cut cannot be put back: of what comes after it, nothing is refused to
+/// who could change the length.
+pub(super) fn change(fd: BorrowedFd<'_>, change: &MetadataChange) -> BackendResult<Statx> {
     let before = stat::of(fd, stat::WANTED)?;
-    let done = apply(fd, change, &before);
-    if done.is_err() {
+    if change.is_empty() {
+        return Ok(before);
+    }
+    let file_type = stat::file_type(&before);
+    match (change.len, file_type) {
+        (None, _) | (_, FileType::File) => {}
+        (_, FileType::Directory) => return Err(ErrorKind::IsADirectory.into()),
+        _ => return Err(ErrorKind::InvalidArgument.into()),
+    }
+    let mode = u32::from(before.stx_mode) & 0o7777;
+    let after = change.mode_after(file_type, mode);
+    let change =
+        MetadataChange { mode: change.mode.or((after != mode).then_some(after)), ..*change };
+    if let Err(errno) = apply(fd, &change, &before) {
         let restore = MetadataChange {
             mode: change.mode.or(change.user).or(change.group).map(|_| u32::from(before.stx_mode)),
             user: change.user.map(|_| before.stx_uid),
@@ -30,14 +44,18 @@ pub(super) fn change(fd: BorrowedFd<'_>, change: &MetadataChange) -> Result<()> 
         };
         // Best effort: what could be changed a moment ago can be changed back.
         let _ = apply(fd, &restore, &before);
+        return Err(errno.into());
     }
-    done
+    Ok(stat::of(fd, stat::WANTED)?)
 }
 
 /// The owner first: changing it clears the set-id bits that the mode may ask for.
 fn apply(fd: BorrowedFd<'_>, change: &MetadataChange, before: &Statx) -> Result<()> {
     if change.user.is_some() || change.group.is_some() {
         set_owner(fd, change.user, change.group)?;
+    }
+    if let Some(len) = change.len {
+        set_len(fd, len)?;
     }
     if let Some(mode) = change.mode
         // The host keeps no mode of a symbolic link.
@@ -53,6 +71,22 @@ fn apply(fd: BorrowedFd<'_>, change: &MetadataChange, before: &Statx) -> Result<
         rustix::fs::utimensat(fd, c"", &times, AtFlags::EMPTY_PATH)?;
     }
     Ok(())
+}
+
+/// Cuts or lengthens, whatever kind of descriptor it is.
+fn set_len(fd: BorrowedFd<'_>, len: u64) -> Result<()> {
+    if len > i64::MAX as u64 {
+        return Err(Errno::FBIG);
+    }
+    match retry_on_intr(|| rustix::fs::ftruncate(fd, len)) {
+        // One that opens nothing, or only to read: by its name in this process.
+        Err(Errno::BADF | Errno::INVAL) => {
+            let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+            let opened = retry_on_intr(|| rustix::fs::open(proc_path(fd), flags, Mode::empty()))?;
+            retry_on_intr(|| rustix::fs::ftruncate(&opened, len))
+        }
+        answer => answer,
+    }
 }
 
 /// Sets user and group; what is `None` stays.

@@ -1,20 +1,22 @@
 //! An open file of the host: positional calls on one descriptor, no state of our own.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
+use rustix::fs::{Advice as HostAdvice, FallocateFlags, OFlags, SeekFrom};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::stat::{self, DeviceId};
-use super::{Inner, attributes};
-use crate::backend::File;
+use super::{Inner, attributes, open, xattr};
+use crate::backend::{File, Opened};
+use crate::backing::Backing;
 use crate::error::{BackendResult, ErrorKind};
 use crate::metadata::{Metadata, MetadataChange};
-use crate::options::{Allocation, Seek, SyncScope};
+use crate::options::{Advice, Allocation, OpenOptions, Seek, SyncScope, XattrMode};
 use crate::path::VfsPath;
 
 /// The last offset the host can say.
@@ -93,8 +95,11 @@ impl File for NativeFile {
         Ok(stat::metadata(&stat::of(self.fd.as_fd(), stat::WANTED)?, self.root_device))
     }
 
-    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<()> {
-        Ok(attributes::change(self.fd.as_fd(), change)?)
+    fn set_metadata(&self, change: &MetadataChange) -> BackendResult<Metadata> {
+        if change.len.is_some() {
+            self.check_writable()?;
+        }
+        Ok(stat::metadata(&attributes::change(self.fd.as_fd(), change)?, self.root_device))
     }
 
     fn sync(&self, scope: SyncScope) -> BackendResult<()> {
@@ -158,7 +163,44 @@ impl File for NativeFile {
         }
     }
 
-    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.fd.as_fd())
+    fn reopen(&self, options: &OpenOptions) -> BackendResult<Opened> {
+        let mut file = open::reopen(self.fd.as_fd(), self.root_device, options)?;
+        // Of a temporary file every handle may name it.
+        file.temporary_in = self.temporary_in.clone();
+        Opened::new(Box::new(file), false, options)
+    }
+
+    fn xattr(&self, name: &[u8]) -> BackendResult<Vec<u8>> {
+        xattr::get(&xattr::of(self.fd.as_fd()), name)
+    }
+
+    fn xattrs(&self) -> BackendResult<Vec<Vec<u8>>> {
+        xattr::list(&xattr::of(self.fd.as_fd()))
+    }
+
+    fn set_xattr(&self, name: &[u8], value: &[u8], mode: XattrMode) -> BackendResult<()> {
+        xattr::set(&xattr::of(self.fd.as_fd()), name, value, mode)
+    }
+
+    fn remove_xattr(&self, name: &[u8]) -> BackendResult<()> {
+        xattr::remove(&xattr::of(self.fd.as_fd()), name)
+    }
+
+    fn advise(&self, advice: Advice, range: Range<u64>) {
+        let advice = match advice {
+            Advice::WillNeed => HostAdvice::WillNeed,
+            Advice::DontNeed => HostAdvice::DontNeed,
+            Advice::Sequential => HostAdvice::Sequential,
+            Advice::Random => HostAdvice::Random,
+        };
+        let len = NonZeroU64::new(range.end.saturating_sub(range.start));
+        // Only a hint.
+        let _ = rustix::fs::fadvise(&self.fd, range.start, len, advice);
+    }
+
+    /// The file itself: the host tells who watches it of what a kernel writes.
+    fn backing(&self) -> Option<Backing> {
+        let fd = self.fd.try_clone().ok()?;
+        Some(Backing::new(fd, true))
     }
 }

@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{FileType as Host, RawDir};
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 
 use super::stat::{self, DeviceId};
 use crate::backend::DirEntry;
 use crate::metadata::FileType;
+use crate::options::Detail;
 
 /// Room for several hundred entries per system call.
 const BUFFER_LEN: usize = 32 * 1024;
@@ -18,6 +19,7 @@ const BUFFER_LEN: usize = 32 * 1024;
 pub(super) fn visit(
     fd: &OwnedFd,
     root_device: DeviceId,
+    detail: Detail,
     visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
     let device = DeviceId::of(&stat::of(fd.as_fd(), stat::WANTED)?);
@@ -29,9 +31,23 @@ pub(super) fn visit(
         if matches!(name, b"." | b"..") {
             continue;
         }
-        let Some(file_type) = type_of(fd, name, entry.file_type())? else { continue };
-        let id = device.file_id(root_device, entry.ino());
-        if visit(DirEntry { name, file_type, id }).is_break() {
+        let entry = match detail {
+            Detail::Names => {
+                let Some(file_type) = type_of(fd, name, entry.file_type())? else { continue };
+                let id = device.file_id(root_device, entry.ino());
+                visit(DirEntry { name, file_type, id, metadata: None })
+            }
+            Detail::Metadata => match stat::at(fd.as_fd(), name, stat::WANTED) {
+                Ok(stat) => {
+                    let known = stat::metadata(&stat, root_device);
+                    let (file_type, id) = (known.file_type, known.id);
+                    visit(DirEntry { name, file_type, id, metadata: Some(&known) })
+                }
+                Err(Errno::NOENT) => continue, // gone meanwhile
+                Err(errno) => return Err(errno),
+            },
+        };
+        if entry.is_break() {
             break;
         }
     }
@@ -52,7 +68,7 @@ fn type_of(fd: &OwnedFd, name: &[u8], host: Host) -> Result<Option<FileType>> {
         // A device or a whiteout; or a file system that keeps no types in directories.
         Host::CharacterDevice | Host::Unknown => match stat::at(fd.as_fd(), name, stat::WANTED) {
             Ok(stat) => stat::file_type(&stat),
-            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(errno),
         },
     }))

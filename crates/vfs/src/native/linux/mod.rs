@@ -21,16 +21,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, Statx, StatxFlags};
-use rustix::io::{Errno, Result};
+use rustix::io::{Errno, Result, retry_on_intr};
 
 use self::cache::{Cache, Place};
 use self::root::{NODE, PLACE, Root, open_step};
 use self::stat::DeviceId;
 use super::NativeOptions;
-use crate::backend::{Capabilities, DirEntry, File, FileSystem};
+use crate::backend::{Capabilities, DirEntry, FileSystem, Opened};
 use crate::error::{BackendError, BackendResult, ErrorKind};
 use crate::metadata::{Metadata, MetadataChange, Statfs};
-use crate::options::{NewNode, OpenOptions, RenameMode, XattrMode};
+use crate::options::{Detail, NewNode, OpenOptions, RenameMode, XattrMode};
 use crate::path::VfsPath;
 use crate::watch::{WatchGuard, WatchSink};
 
@@ -105,12 +105,12 @@ impl FileSystem for NativeFs {
         self.inner.capabilities
     }
 
-    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Box<dyn File>> {
-        let mut file = self.inner.open_file(path, options)?;
+    fn open(&self, path: &VfsPath, options: &OpenOptions) -> BackendResult<Opened> {
+        let (mut file, made) = self.inner.open_file(path, options)?;
         if options.temporary {
             file.temporary_in = Some(Arc::clone(&self.inner));
         }
-        Ok(Box::new(file))
+        Opened::new(Box::new(file), made, options)
     }
 
     fn metadata(&self, path: &VfsPath) -> BackendResult<Metadata> {
@@ -128,10 +128,11 @@ impl FileSystem for NativeFs {
     fn read_dir(
         &self,
         path: &VfsPath,
+        detail: Detail,
         visit: &mut dyn FnMut(DirEntry<'_>) -> ControlFlow<()>,
     ) -> BackendResult<()> {
         let fd = self.inner.open_dir(path).map_err(|errno| self.inner.dir_error(path, errno))?;
-        Ok(list::visit(&fd, self.inner.device, visit)?)
+        Ok(list::visit(&fd, self.inner.device, detail, visit)?)
     }
 
     fn read_link(&self, path: &VfsPath) -> BackendResult<Vec<u8>> {
@@ -144,12 +145,14 @@ impl FileSystem for NativeFs {
         self.inner.create_node(path, node)
     }
 
-    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<()> {
-        self.inner.link_node(from, to)
+    fn link(&self, from: &VfsPath, to: &VfsPath) -> BackendResult<Metadata> {
+        self.inner.link_node(from, to)?;
+        self.metadata(to)
     }
 
-    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<()> {
-        self.inner.rename_node(from, to, mode)
+    fn rename(&self, from: &VfsPath, to: &VfsPath, mode: RenameMode) -> BackendResult<Metadata> {
+        self.inner.rename_node(from, to, mode)?;
+        self.metadata(to)
     }
 
     fn remove_file(&self, path: &VfsPath) -> BackendResult<()> {
@@ -160,14 +163,14 @@ impl FileSystem for NativeFs {
         self.inner.remove_dir_node(path)
     }
 
-    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<()> {
+    fn set_metadata(&self, path: &VfsPath, change: &MetadataChange) -> BackendResult<Metadata> {
         let fd = self.inner.open_node(path, NODE, Mode::empty())?;
-        attributes::change(fd.as_fd(), change)?;
+        let changed = attributes::change(fd.as_fd(), change)?;
         if change.mode.or(change.user).or(change.group).is_some() {
             // It may have been a directory that lets nobody through now.
             self.inner.moved(path);
         }
-        Ok(())
+        Ok(stat::metadata(&changed, self.inner.device))
     }
 
     fn xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
@@ -214,6 +217,11 @@ impl FileSystem for NativeFs {
             return Err(ErrorKind::Unsupported.into());
         }
         watch::start(&self.inner, path, sink)
+    }
+
+    fn sync_dir(&self, path: &VfsPath) -> BackendResult<()> {
+        let fd = self.inner.open_dir(path).map_err(|errno| self.inner.dir_error(path, errno))?;
+        Ok(retry_on_intr(|| rustix::fs::fsync(&fd))?)
     }
 }
 

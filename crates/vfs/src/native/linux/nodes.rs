@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, Result};
 
+use super::open::inherited_group;
 use super::root::{NODE, open_step};
 use super::{Inner, attributes, list, stat};
 use crate::backend::Capabilities;
 use crate::error::{BackendResult, ErrorKind};
-use crate::metadata::{Device, Metadata};
+use crate::metadata::{Device, Metadata, SET_GROUP_ID};
 use crate::options::{NewNode, NodeKind};
 use crate::path::VfsPath;
 
@@ -76,16 +77,23 @@ impl Inner {
     /// Gives a new node its owner, and its mode where the umask took bits of it.
     fn fit_node(&self, dir: BorrowedFd<'_>, name: &[u8], node: &NewNode<'_>) -> Result<Metadata> {
         let mut made = stat::metadata(&stat::at(dir, name, stat::WANTED)?, self.device);
-        let wrong_mode = !made.is_symlink() && made.mode != node.mode & 0o7777;
+        let group = match node.inherit_group {
+            true => inherited_group(&stat::of(dir, stat::WANTED)?),
+            false => None,
+        };
+        let bit = if group.is_some() && made.is_dir() { SET_GROUP_ID } else { 0 };
+        let mode = node.mode & 0o7777 | bit;
+        let wrong_mode = !made.is_symlink() && made.mode != mode;
         if node.owner.is_none() && !wrong_mode {
             return Ok(made);
         }
         let fd = open_step(dir, name, NODE, Mode::empty())?;
         if let Some(owner) = node.owner {
-            attributes::set_owner(fd.as_fd(), Some(owner.user), Some(owner.group))?;
+            let group = group.unwrap_or(owner.group);
+            attributes::set_owner(fd.as_fd(), Some(owner.user), Some(group))?;
         }
         if !made.is_symlink() {
-            attributes::set_mode(fd.as_fd(), node.mode)?;
+            attributes::set_mode(fd.as_fd(), mode)?;
         }
         made = stat::metadata(&stat::of(fd.as_fd(), stat::WANTED)?, self.device);
         Ok(made)

@@ -9,6 +9,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::{Errno, Result};
 
 use super::Inner;
+use super::attributes::proc_path;
 use crate::error::{BackendError, BackendResult, ErrorKind};
 use crate::options::XattrMode;
 use crate::path::VfsPath;
@@ -22,26 +23,11 @@ const FIRST_TRY_LEN: usize = 512;
 
 impl Inner {
     pub(super) fn get_xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<Vec<u8>> {
-        let read =
-            self.in_proc(path, |path| read_growing(|buf| rustix::fs::lgetxattr(path, name, buf)));
-        read.map_err(|errno| match errno {
-            // A namespace or file system without attributes has none of this name; a name that
-            // is too long or empty is no name of any.
-            Errno::OPNOTSUPP | Errno::RANGE => ErrorKind::NoAttribute.into(),
-            errno => errno.into(),
-        })
+        self.in_proc(path, |path| get(path, name))
     }
 
     pub(super) fn list_xattrs(&self, path: &VfsPath) -> BackendResult<Vec<Vec<u8>>> {
-        let read = self.in_proc(path, |path| read_growing(|buf| rustix::fs::llistxattr(path, buf)));
-        match read {
-            Ok(names) => {
-                let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
-                Ok(names.map(<[u8]>::to_vec).collect())
-            }
-            Err(Errno::OPNOTSUPP) => Ok(Vec::new()),
-            Err(errno) => Err(errno.into()),
-        }
+        self.in_proc(path, list)
     }
 
     pub(super) fn put_xattr(
@@ -51,32 +37,97 @@ impl Inner {
         value: &[u8],
         mode: XattrMode,
     ) -> BackendResult<()> {
-        if name.len() > MAX_NAME_LEN || value.len() > MAX_VALUE_LEN {
+        if is_too_large(name, value) {
             // A missing file comes first.
             self.stat(path)?;
-            return Err(ErrorKind::TooLarge.into());
         }
-        let flags = match mode {
-            XattrMode::Set => XattrFlags::empty(),
-            XattrMode::Create => XattrFlags::CREATE,
-            XattrMode::Replace => XattrFlags::REPLACE,
-        };
-        self.in_proc(path, |path| rustix::fs::lsetxattr(path, name, value, flags))
-            .map_err(name_error(name))
+        self.in_proc(path, |path| set(path, name, value, mode))
     }
 
     pub(super) fn delete_xattr(&self, path: &VfsPath, name: &[u8]) -> BackendResult<()> {
-        self.in_proc(path, |path| rustix::fs::lremovexattr(path, name)).map_err(|errno| match errno
-        {
-            Errno::RANGE => ErrorKind::NoAttribute.into(),
-            errno => errno.into(),
-        })
+        self.in_proc(path, |path| remove(path, name))
     }
 
     /// Calls with a path that this process alone can use, of the entry itself.
-    fn in_proc<T>(&self, path: &VfsPath, call: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-        self.in_parent(path, |dir, name| call(&proc_entry(dir, name)))
+    fn in_proc<T>(
+        &self,
+        path: &VfsPath,
+        call: impl FnOnce(&Entry) -> BackendResult<T>,
+    ) -> BackendResult<T> {
+        self.in_parent(path, |dir, name| {
+            call(&Entry { path: proc_entry(dir, name), follow: false })
+        })
     }
+}
+
+/// A file by a path of this process, whose last name may be a link to the file.
+pub(super) struct Entry {
+    path: Vec<u8>,
+    follow: bool,
+}
+
+/// What a descriptor stands for.
+pub(super) fn of(fd: BorrowedFd<'_>) -> Entry {
+    Entry { path: proc_path(fd).into_bytes(), follow: true }
+}
+
+pub(super) fn get(entry: &Entry, name: &[u8]) -> BackendResult<Vec<u8>> {
+    let read = read_growing(|buf| match entry.follow {
+        true => rustix::fs::getxattr(&*entry.path, name, buf),
+        false => rustix::fs::lgetxattr(&*entry.path, name, buf),
+    });
+    read.map_err(|errno| match errno {
+        // A namespace or file system without attributes has none of this name; a name that is
+        // too long or empty is no name of any.
+        Errno::OPNOTSUPP | Errno::RANGE => ErrorKind::NoAttribute.into(),
+        errno => errno.into(),
+    })
+}
+
+pub(super) fn list(entry: &Entry) -> BackendResult<Vec<Vec<u8>>> {
+    let read = read_growing(|buf| match entry.follow {
+        true => rustix::fs::listxattr(&*entry.path, buf),
+        false => rustix::fs::llistxattr(&*entry.path, buf),
+    });
+    match read {
+        Ok(names) => {
+            let names = names.split(|&byte| byte == 0).filter(|name| !name.is_empty());
+            Ok(names.map(<[u8]>::to_vec).collect())
+        }
+        Err(Errno::OPNOTSUPP) => Ok(Vec::new()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+pub(super) fn set(entry: &Entry, name: &[u8], value: &[u8], mode: XattrMode) -> BackendResult<()> {
+    if is_too_large(name, value) {
+        return Err(ErrorKind::TooLarge.into());
+    }
+    let flags = match mode {
+        XattrMode::Set => XattrFlags::empty(),
+        XattrMode::Create => XattrFlags::CREATE,
+        XattrMode::Replace => XattrFlags::REPLACE,
+    };
+    let done = match entry.follow {
+        true => rustix::fs::setxattr(&*entry.path, name, value, flags),
+        false => rustix::fs::lsetxattr(&*entry.path, name, value, flags),
+    };
+    done.map_err(name_error(name))
+}
+
+pub(super) fn remove(entry: &Entry, name: &[u8]) -> BackendResult<()> {
+    let done = match entry.follow {
+        true => rustix::fs::removexattr(&*entry.path, name),
+        false => rustix::fs::lremovexattr(&*entry.path, name),
+    };
+    done.map_err(|errno| match errno {
+        Errno::RANGE => ErrorKind::NoAttribute.into(),
+        errno => errno.into(),
+    })
+}
+
+fn is_too_large(name: &[u8], value: &[u8]) -> bool {
+    name.len() > MAX_NAME_LEN || value.len() > MAX_VALUE_LEN
 }
 
 fn proc_entry(dir: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {

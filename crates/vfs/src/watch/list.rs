@@ -1,15 +1,15 @@
-//! Who wants to hear of changes.
+//! Who wants to hear of changes: what a backend or layer with `WATCH` keeps.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::locked;
+use super::{WatchEvent, WatchGuard, WatchKind, WatchSink};
 use crate::path::{VfsPath, VfsPathBuf};
-use crate::watch::{WatchEvent, WatchGuard, WatchKind, WatchSink};
 
 /// The sinks, each with the path it watches. Without any, a change costs one load.
 #[derive(Default)]
-pub(crate) struct Watches {
+pub struct Watches {
     list: Arc<List>,
 }
 
@@ -27,7 +27,8 @@ struct Watch {
 }
 
 impl Watches {
-    pub(crate) fn add(&self, base: &VfsPath, sink: Arc<dyn WatchSink>) -> WatchGuard {
+    /// Reports to `sink` what happens at and below `base`, until the guard is dropped.
+    pub fn add(&self, base: &VfsPath, sink: Arc<dyn WatchSink>) -> WatchGuard {
         let number = self.list.next.fetch_add(1, Ordering::Relaxed);
         let mut sinks = locked(&self.list.sinks);
         sinks.push(Watch { number, base: base.to_owned(), sink });
@@ -38,13 +39,13 @@ impl Watches {
 
     /// Whether anybody listens: the path of a report need not be made otherwise.
     #[inline]
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.list.any.load(Ordering::Acquire)
     }
 
     /// Reports a change. The caller holds no lock.
     #[inline]
-    pub(crate) fn report(&self, kind: WatchKind, path: &VfsPath) {
+    pub fn report(&self, kind: WatchKind, path: &VfsPath) {
         if self.any() {
             self.report_to_all(kind, path);
         }
@@ -58,7 +59,7 @@ impl Watches {
     }
 
     /// Reports to everybody that changes went unreported. The caller holds no lock.
-    pub(crate) fn report_overflow(&self) {
+    pub fn report_overflow(&self) {
         let all: Vec<_> = locked(&self.list.sinks)
             .iter()
             .map(|watch| (Arc::clone(&watch.sink), watch.base.clone()))
@@ -76,6 +77,17 @@ impl Watches {
             .map(|watch| Arc::clone(&watch.sink))
             .collect()
     }
+}
+
+impl fmt::Debug for Watches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watches").field("any", &self.any()).finish_non_exhaustive()
+    }
+}
+
+/// A sink that panicked has left the list whole: it is called without the lock.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Remove {

@@ -1,9 +1,13 @@
 //! Reports of changes.
 
+mod list;
+
 use std::any::Any;
 use std::fmt;
 
 use crate::path::VfsPathBuf;
+
+pub use list::Watches;
 
 /// What happened to a name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
